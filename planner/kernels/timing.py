@@ -1,0 +1,50 @@
+"""What a priced kernel is: seconds, split into the resources that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from specplan.planner.arrays import Array
+from specplan.planner.messages import Note
+
+Bound: TypeAlias = Literal["memory", "tensor", "exp", "launch", "network"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Where a kernel's numbers come from and how wrong they are on shapes that the fit never saw.
+
+    `level` is `measured` (fitted to timings of this GPU) or `prior` (carried over from another GPU or a datasheet).
+    Errors are mean / p90 of |predicted / measured - 1| in percent on held-out rows; None where nobody measured.
+    """
+
+    level: Literal["measured", "prior"]
+    source: str
+    quality: Literal["ok", "rough"] = "ok"
+    error_mean_pct: float | None = None
+    error_p90_pct: float | None = None
+    rows: int | None = None
+    fitted_range: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTime:
+    """Time of one kernel call on a grid, in seconds, and the parts it is made of.
+
+    `parts` maps a resource to the seconds that it alone would need; parts overlap, so they do not add up to
+    `time_s`. Arrays broadcast over (D, B, S).
+    """
+
+    time_s: Array
+    parts: Mapping[Bound, Array]
+
+    def bound(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
+        """Name of the largest part in each cell of the grid."""
+        names = list(self.parts)
+        stacked = np.stack(np.broadcast_arrays(*(np.asarray(part, dtype=float) for part in self.parts.values())))
+        return np.asarray(names)[np.argmax(stacked, axis=0)]
