@@ -1,1 +1,1 @@
-"""How long a kernel takes: timing forms, one short function per family, and the GPU profiles that hold their numbers."""
+"""How long a kernel takes: timing forms, one function per family, and the GPU profiles that hold their numbers."""
