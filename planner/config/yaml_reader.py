@@ -13,15 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from specplan.planner.messages import Fault, InputError, KeyPath, nearest
+from specplan.planner.config.text_file import MAX_BYTES, read_text
+from specplan.planner.messages import Fault, InputError, KeyPath
 
-MAX_BYTES = 1_000_000       # a configuration of a megabyte is a mistake; callers with bigger files say so
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable  # its import takes 10 ms
+
 MAX_EXPANSION = 20_000      # values that aliases may stand for, all together: stops "billion laughs"
 MAX_DEPTH = 100
 MAX_DIGITS = 400            # Python refuses to read whole numbers of more than 4300
@@ -74,37 +76,6 @@ def load_data(path: Path | Traversable) -> Any:
     return parse_yaml(path.read_text(encoding="utf-8"), file=path.name, as_json=path.name.endswith(".json")).value
 
 
-def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
-    """Text of a user's file; what is not a UTF-8 text of a sensible size is refused before it is read whole."""
-    path, name = Path(path), str(path)
-
-    def refuse(message: str) -> InputError:
-        return InputError([Fault((), message, file=name)])
-
-    try:
-        if path.is_dir():
-            inside = path / "config.json"
-            raise refuse("is a directory, not a file" + (f"; did you mean '{inside}'?" if inside.is_file() else ""))
-        if not path.exists():
-            raise refuse("no such file" + nearest(path.name, _siblings(path)))
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise refuse(f"is {size / 1e6:.1f} MB; at most {max_bytes / 1e6:g} MB is read")
-        with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)    # a pipe or a device has no size beforehand
-    except (OSError, ValueError) as error:
-        raise refuse(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > max_bytes:
-        raise refuse(f"is larger than {max_bytes / 1e6:g} MB, the most that is read")
-    if b"\0" in raw:
-        raise refuse("is a binary file, not text")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError([Fault((), "is not UTF-8 text", file=name, line=line)]) from None
-
-
 def parse_yaml(text: str, *, file: str | None = None, as_json: bool = False) -> Document:
     """Build the value of one YAML document; JSON text is read by JSON's rules (NaN and Infinity are numbers there)."""
     if not text.strip():
@@ -112,11 +83,6 @@ def parse_yaml(text: str, *, file: str | None = None, as_json: bool = False) -> 
     if as_json:
         return Document(_parse_json(text, file), file, text)
     return Document(_parse(text, file), file, text)
-
-
-def _siblings(path: Path) -> list[str]:
-    parent = path.parent
-    return [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
 
 
 def _parse(text: str, file: str | None) -> Any:

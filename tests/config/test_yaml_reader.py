@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.planner.config.yaml_reader import MAX_BYTES, load_data, parse_yaml, read_yaml
+from specplan.planner.config.text_file import MAX_BYTES
+from specplan.planner.config.yaml_reader import load_data, parse_yaml, read_yaml
 from specplan.planner.messages import InputError
 
 

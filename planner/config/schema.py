@@ -1,0 +1,263 @@
+"""cfg.yaml: what may be asked. Field descriptions are what editors show (`specplan schema`).
+
+A configuration holds references only: names of presets and profiles and paths of files are resolved by answer/.
+Rules that compare numbers (AL <= 1 + D, alpha within [0, 1]) belong to acceptance/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
+
+from specplan.planner.config.faults import shown
+from specplan.planner.config.sizes import size, sizes
+
+MechanismName: TypeAlias = Literal[
+    "draft_model", "eagle", "eagle3", "p_eagle", "pard", "mtp", "dflash", "dspark", "ngram", "suffix"
+]
+WeightDtype: TypeAlias = Literal[
+    "fp32", "bf16", "fp16", "fp8", "fp8_block", "int8", "w8a16", "nvfp4", "mxfp4", "w4a16"
+]
+KvDtype: TypeAlias = Literal["bf16", "fp16", "fp8", "int8", "nvfp4"]
+ActivationDtype: TypeAlias = Literal["fp32", "bf16", "fp16"]
+ACCEPTANCE_FORMS = (
+    "per_position", "alpha", "acceptance_length", "rate", "histogram", "file", "library", "domain",
+)
+
+
+def _name_or_mapping(value: Any) -> str | Mapping[str, Any]:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
+        return value
+    raise ValueError(f"must be a name, a path, or a mapping of config.json fields, not {shown(value)}")
+
+
+def _engine(value: Any) -> Any:
+    if isinstance(value, str):
+        name, _, version = value.strip().partition(":")
+        return {"name": name, "version": version or None}
+    if isinstance(value, Mapping) and isinstance(value.get("version"), int | float):
+        raise ValueError(f"version must be in quotes ('{value['version']}'), or 0.10 would read as 0.1")
+    return value
+
+
+def _lengths(value: Any) -> float | dict[int, float]:
+    """AL as one number, or by draft length."""
+    if _is_number(value):
+        return float(value)
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"must be a number, or a mapping of draft lengths to numbers, not {shown(value)}")
+    return {_count(key, "a draft length"): _finite(item, f"AL at draft length {key}") for key, item in value.items()}
+
+
+def _histogram(value: Any) -> tuple[int, ...]:
+    """Steps that accepted 0, 1, 2, ... draft tokens; a mapping may leave out zeros."""
+    if isinstance(value, Mapping) and value:
+        counts = {_count(key, "a number of accepted tokens", least=0): item for key, item in value.items()}
+        value = [counts.get(accepted, 0) for accepted in range(max(counts) + 1)]
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"must be a list of step counts for 0, 1, 2, ... accepted tokens, not {shown(value)}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+            raise ValueError(f"step counts must be whole numbers of at least 0, not {shown(item)}")
+    return tuple(value)
+
+
+def _draft_lens(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str):
+        value = [int(part) if part.strip().isdecimal() else part for part in value.split(",")]
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(sorted({_count(item, "a draft length") for item in items}))
+
+
+def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:
+    if isinstance(value, str) and value.isdecimal():    # a key of a JSON object
+        value = int(value[:9])
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {shown(value)}")
+    return value
+
+
+def _finite(value: Any, what: str) -> float:
+    if not _is_number(value) or not abs(value) < float("inf"):
+        raise ValueError(f"{what} must be a finite number, not {shown(value)}")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+Reference: TypeAlias = Annotated[
+    str | Mapping[str, Any], PlainValidator(_name_or_mapping, json_schema_input_type=str | dict[str, Any])
+]
+Size: TypeAlias = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str)]
+Sizes: TypeAlias = Annotated[
+    tuple[int, ...], BeforeValidator(sizes, json_schema_input_type=int | str | list[int | str])
+]
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Gpus: TypeAlias = Annotated[int, Field(ge=1, le=4096)]
+Temperature: TypeAlias = Annotated[float, Field(ge=0)]
+
+
+class Part(BaseModel):
+    """A part of the configuration: unknown keys and wrong types are faults, nothing changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
+
+
+class Parallel(Part):
+    """How one replica of the model is spread over GPUs."""
+
+    tp: Gpus = 1
+    """Tensor parallelism: GPUs that share each matrix."""
+    ep: Gpus = 1
+    """Expert parallelism: GPUs that share the routed experts."""
+    dp_attention: Gpus = 1
+    """Data-parallel attention groups beside expert parallelism."""
+    pp: Gpus = 1
+    """Pipeline stages."""
+
+
+class Dtypes(Part):
+    """Number formats; what is left out is what the checkpoint asks for."""
+
+    weights: WeightDtype | None = None
+    """Format of attention and feed-forward weights (the LM head stays at 16 bits)."""
+    kv: KvDtype | None = None
+    """Format of the KV cache."""
+    activations: ActivationDtype | None = None
+    """Format between the layers."""
+    activation_scales: Literal["static", "dynamic"] | None = None
+    """Whether quantised activations use scales of the checkpoint or are measured at run time."""
+
+
+class Engine(Part):
+    """The serving engine: chooses kernels and fixed costs."""
+
+    name: Name
+    """vllm, sglang, trtllm, ..."""
+    version: str | None = None
+    """Release, such as '0.24.0'; without it the newest known is taken."""
+
+
+class Workload(Part):
+    """The load: batches and contexts to answer for, and lengths for the end-to-end figures."""
+
+    batch: Sizes
+    """Sequences decoded together on one replica: 8, [1, 8, 32], '1,8,32', or '1-256' for powers of two."""
+    context_tokens: Sizes
+    """Tokens in the KV cache of a sequence: 2000, [2000, 32000], '2k,32k' (32ki is 32768)."""
+    input_tokens: Size | None = None
+    """Prompt tokens of a request; with output_tokens it adds end-to-end figures."""
+    output_tokens: Size | None = None
+    """Generated tokens of a request."""
+    domain: Name | None = None
+    """What is generated (coding, chat, math, ...), to match acceptance measurements."""
+    temperature: Temperature | None = None
+    """Sampling temperature, to match acceptance measurements."""
+
+
+class Acceptance(Part):
+    """How many draft tokens the target accepts: exactly one of the forms."""
+
+    per_position: Annotated[tuple[float, ...], Field(strict=False, min_length=1, max_length=64)] | None = None
+    """Unconditional probability that draft token 1, 2, ... is accepted; never rises."""
+    alpha: float | None = None
+    """One acceptance probability for every draft token, given that those before it were accepted."""
+    acceptance_length: Annotated[
+        float | Mapping[int, float],
+        PlainValidator(_lengths, json_schema_input_type=float | dict[int, float]),
+    ] | None = None
+    """Tokens emitted per step, bonus token included: by draft length {1: 1.7, 3: 2.6}, or one number with draft_len."""
+    rate: float | None = None
+    """Accepted / drafted tokens at draft_len."""
+    histogram: Annotated[
+        tuple[int, ...], PlainValidator(_histogram, json_schema_input_type=list[int] | dict[int, int])
+    ] | None = None
+    """Steps that accepted 0, 1, 2, ... draft tokens."""
+    file: Name | None = None
+    """File with measured acceptance: engine log, metrics or a file of `specplan acceptance read`."""
+    library: Name | None = None
+    """Curve of the shipped library, by id."""
+    domain: Name | None = None
+    """Nearest curve of the shipped library for this kind of text."""
+    draft_len: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Draft length at which a single acceptance_length or rate, or an unlabelled file, was measured."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Target steps measured; gives the interval."""
+    temperature: Temperature | None = None
+    """Sampling temperature of the measurement."""
+    source: Name | None = None
+    """Where the numbers come from, in your words."""
+
+    @property
+    def form(self) -> str:
+        """Name of the one form that is given."""
+        return next(name for name in ACCEPTANCE_FORMS if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        given = [name for name in ACCEPTANCE_FORMS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "nothing"
+            raise ValueError(f"must hold exactly one of {', '.join(ACCEPTANCE_FORMS)}; found {found}")
+        single = isinstance(self.acceptance_length, float) or self.rate is not None
+        if single and self.draft_len is None:
+            raise ValueError(f"{given[0]} needs draft_len, the draft length at which it was measured")
+        if self.draft_len is not None and not single and self.file is None:
+            raise ValueError(f"draft_len belongs to a single acceptance_length, rate or file, not to {given[0]}")
+        return self
+
+
+class DrafterConfig(Part):
+    """One way to propose tokens, to compare with the others and with plain decoding."""
+
+    mechanism: MechanismName
+    """How tokens are proposed."""
+    name: Name | None = None
+    """Label in the answer."""
+    model: Reference | None = None
+    """The drafter's preset name, path of its config.json, or an inline mapping of the same fields."""
+    block: Annotated[int, Field(ge=2, le=64)] | None = None
+    """Trained block of DFlash or DSpark, as its checkpoint counts it."""
+    acceptance: Acceptance | None = None
+    """Measured acceptance; without it the answer says what each draft length must reach to break even."""
+    draft_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of steps in which a lookup (ngram, suffix) finds something to propose."""
+    draft_len: Annotated[
+        tuple[int, ...], PlainValidator(_draft_lens, json_schema_input_type=int | str | list[int])
+    ] | None = None
+    """Draft lengths to consider; all up to max_draft_len if left out."""
+    weights: WeightDtype | None = None
+    """Format of the drafter's weights."""
+    tp: Gpus | None = None
+    """GPUs that share the drafter; as many as share the target if left out."""
+
+
+class Config(Part):
+    """A question to specplan: which mechanism and draft length, on this GPU, for this model and this load?"""
+
+    target: Reference
+    """Preset name, path of a Hugging Face config.json, or an inline mapping of the same fields."""
+    gpu: Name
+    """Profile name (`specplan profiles list`) or path of a profile."""
+    parallel: Parallel = Parallel()
+    """How one replica is spread over GPUs."""
+    dtypes: Dtypes = Dtypes()
+    """Number formats."""
+    engine: Annotated[Engine, BeforeValidator(_engine, json_schema_input_type=str | Engine)] = Engine(name="vllm")
+    """Serving engine: vllm, 'vllm:0.24.0', or {name, version}."""
+    attention_kernel: Name | None = None
+    """Attention kernel in place of the engine's default (`specplan profiles show`)."""
+    workload: Workload
+    """The load."""
+    objective: Literal["latency", "throughput"] = "latency"
+    """latency: tokens/s/user; throughput: tokens/s/GPU."""
+    drafters: Annotated[tuple[DrafterConfig, ...], Field(strict=False, max_length=64)] = ()
+    """Ways to propose tokens."""
+    max_draft_len: Annotated[int, Field(ge=1, le=64)] = 16
+    """Longest draft to consider."""
