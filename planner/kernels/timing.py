@@ -25,9 +25,12 @@ class Evidence:
     level: Literal["measured", "prior"]
     source: str
     quality: Literal["ok", "rough"] = "ok"
+    error_median_pct: float | None = None
     error_mean_pct: float | None = None
     error_p90_pct: float | None = None
-    rows: int | None = None
+    rows: int | None = None             # fitted and held out together
+    held_out_rows: int | None = None
+    parameter_error_pct: Mapping[str, float] = field(default_factory=dict)     # one standard deviation
     fitted_range: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 

@@ -1,0 +1,71 @@
+"""E3: absorbed MLA decode. All heads of a GPU share one cached latent, so rows per sequence = heads * q."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from specplan.planner.arrays import ArrayLike, ceil_div, pnorm
+from specplan.planner.kernels.timing import Evidence, KernelTime
+from specplan.planner.messages import Note
+
+HEAD_TILE = 64
+BLOCK_TOKENS = 128
+OVERLAP = 2.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlaKernel:
+    """Numbers of one MLA decode kernel on one GPU."""
+
+    id: str
+    version: str
+    kv_dtype: str
+    kv_bytes: float                     # per element of the latent
+    launch_s: float
+    stream_bytes_per_s: float
+    mma_flop_per_s: float
+    block_s: float                      # per 128 cached tokens
+    row_s: float
+    sms: int
+    evidence: Evidence
+    slow_heads: int | None = None       # this many heads per GPU run a slower kernel ...
+    slow_factor: float = 1.0            # ... by this factor
+    l2_bytes: float = 0.0
+    l2_gain: float = 1.0
+    notes: tuple[Note, ...] = ()
+
+
+def mla_time(
+    kernel: MlaKernel,
+    *,
+    batch: ArrayLike,
+    context_tokens: ArrayLike,
+    query_len: ArrayLike,
+    heads: int,
+    latent_width: int = 576,
+    value_width: int = 512,
+    l2_warm: bool = False,
+) -> KernelTime:
+    """Seconds of one MLA layer's attention; `heads` are those of one GPU.
+
+    t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + ceil(B/SMs) (blocks block + rows row)
+
+    Rows are padded to 64 in the math. q > 1 was never measured in public: rows = heads * q is assumed.
+    """
+    b = np.asarray(batch, dtype=float)
+    s = np.asarray(context_tokens, dtype=float)
+    rows = heads * np.asarray(query_len, dtype=float)
+    width = latent_width + value_width
+    latent = b * s * latent_width * kernel.kv_bytes
+    stream = np.where(l2_warm & (latent <= kernel.l2_bytes), kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
+    memory = (latent + b * rows * width * 2.0) / stream
+    tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
+    walk = ceil_div(b, kernel.sms) * (ceil_div(s, BLOCK_TOKENS) * kernel.block_s + rows * kernel.row_s)
+    slow = kernel.slow_factor if heads == kernel.slow_heads else 1.0
+    fixed = (kernel.launch_s + walk) * slow
+    return KernelTime(
+        time_s=fixed + slow * pnorm(memory, tensor, OVERLAP),
+        parts={"memory": slow * memory, "tensor": slow * tensor, "launch": fixed},
+    )

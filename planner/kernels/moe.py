@@ -1,0 +1,97 @@
+"""E4: routed experts. The weights read grow with the distinct experts that T tokens hit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
+from specplan.planner.kernels.timing import Evidence, KernelTime
+from specplan.planner.messages import Note
+
+ROW_TILE = 16       # rows of one expert are padded to this (beats 64 and 128 on the five slices tried)
+WIDTH_TILE = 128    # intermediate width per GPU is padded to this
+OVERLAP = 2.5
+
+# Skew parameter a by routing. A negative a spreads tokens more evenly than chance; -1 is perfectly even.
+# balanced, power_law_1.01: how the measured tables route; the latter fitted to the H200 row of kernels.md 2.2.
+ROUTING: dict[str, float] = {"balanced": -1.0, "uniform": math.inf, "power_law_1.01": 2.0}
+SPECIAL_TOKENS = 2
+SPECIAL_NOTE = Note(
+    "moe-few-tokens",
+    "1 or 2 tokens run special single-token expert kernels that the fit does not describe: "
+    "measured 15 to 25 % faster at T = 1 and 7 to 14 % at T = 2 than priced (kernel_fits.md, section 4)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoeKernel:
+    """Numbers of one expert block: routing, both grouped products and the permutations, without all-to-all."""
+
+    id: str
+    version: str
+    weight_dtype: str
+    launch_s: float
+    stream_bytes_per_s: float
+    mma_flop_per_s: float
+    token_s_per_byte: float         # per byte of 4 T hidden: permutation and reduction
+    evidence: Evidence
+    expert_s: float = 0.0           # per expert hit
+    k_chain_s: float = 0.0          # per 1024 of hidden + intermediate
+    notes: tuple[Note, ...] = ()
+
+
+def distinct_experts(tokens: ArrayLike, *, experts: int, top_k: int, skew: float) -> Array:
+    """Experts hit by `tokens` tokens: A(T) = k + (E - k)(1 - (1 + u/a)^-a) with u = (T - 1) k / E.
+
+    a = `skew` is the shape of a gamma law of expert popularity: infinite is uniform random routing, small is
+    skewed, -1 perfectly even. A(1) = k, and A never exceeds E or T k.
+    """
+    t = np.asarray(tokens, dtype=float)
+    load = np.maximum(t - 1.0, 0.0) * top_k / experts
+    if math.isinf(skew):
+        missed = np.exp(-load)
+    elif skew > 0:
+        missed = (1.0 + load / skew) ** -skew
+    else:
+        missed = np.maximum(1.0 + load / skew, 0.0) ** -skew
+    hit = top_k + (experts - top_k) * (1.0 - missed)
+    return np.minimum(hit, np.minimum(experts, np.maximum(t, 1.0) * top_k))
+
+
+def moe_time(
+    kernel: MoeKernel,
+    *,
+    tokens: ArrayLike,
+    hidden: int,
+    intermediate: int,
+    experts: int,
+    top_k: int,
+    matrices: int = 3,
+    tp: int = 1,
+    ep: int = 1,
+    skew: float,
+    weight_bytes: float,
+) -> KernelTime:
+    """Seconds of one routed-expert block on one GPU; `tokens` are all tokens of the expert-parallel group.
+
+    A = distinct experts on this GPU, rows = T k / ep, padded = A * 16 * ceil(rows / A / 16)
+    t = launch + token * 4 T h + pnorm((A W + 4 T h) / stream, 2 padded mats h i / mma) + expert * A | k_chain (h + i)/1024
+    """
+    t = np.asarray(tokens, dtype=float)
+    width = math.ceil(intermediate / tp / WIDTH_TILE) * WIDTH_TILE
+    weights = matrices * hidden * width         # of one expert
+    hit = distinct_experts(t, experts=experts, top_k=top_k, skew=skew) / ep
+    rows = t * top_k / ep
+    padded = hit * ROW_TILE * ceil_div(rows / hit, ROW_TILE)
+    activations = 4.0 * t * hidden
+    memory = (hit * weights * weight_bytes + activations) / kernel.stream_bytes_per_s
+    tensor = 2.0 * padded * weights / kernel.mma_flop_per_s
+    fixed = (kernel.launch_s + kernel.token_s_per_byte * activations + kernel.expert_s * hit
+             + kernel.k_chain_s * (hidden + width) / 1024)
+    return KernelTime(
+        time_s=fixed + pnorm(memory, tensor, OVERLAP),
+        parts={"memory": memory, "tensor": tensor, "launch": fixed},
+    )
