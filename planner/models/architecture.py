@@ -33,10 +33,12 @@ class SoftmaxAttention:
     head_dim: int                       # width of a query and a key
     value_head_dim: int
     window_tokens: int | None = None    # at most this many cached tokens are kept and read; None = all
-    keys_are_values: bool = False       # one projection and one cached tensor serve both (Gemma 4, full layers)
+    keys_are_values: bool = False       # one projection makes both (Gemma 4, full layers); both are cached, as only
+                                        # keys are rotated (transformers 5.24, gemma4/modeling_gemma4.py)
     output_gate: bool = False           # the query projection also makes a gate of the same width (Qwen3-Next)
     index: SparseIndex | None = None
     shares_kv: bool = False             # reads another layer's cache and has no K/V projection of its own
+    inputs: int = 1                     # hidden-sized inputs concatenated before q, k and v (EAGLE-3: 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class RecurrentMixer:
     key_dim: int            # mamba2: ssm_state_size
     value_dim: int          # mamba2: mamba_head_dim
     conv_kernel: int
+    full_rank_gate: bool = False    # kda: the output gate has a full matrix (Kimi-K3) instead of one of low rank
 
 
 Mixer: TypeAlias = SoftmaxAttention | LatentAttention | CompressedAttention | RecurrentMixer

@@ -111,7 +111,7 @@ def _softmax(mixer: SoftmaxAttention, hidden: int, tp: int) -> tuple[Matrix, ...
     outputs = queries * mixer.head_dim * (2 if mixer.output_gate else 1)
     outputs += keys * mixer.head_dim + values * mixer.value_head_dim
     return (
-        Matrix(name="qkv", n=outputs, k=hidden, role="attention"),
+        Matrix(name="qkv", n=outputs, k=hidden * mixer.inputs, role="attention"),
         Matrix(name="o", n=hidden, k=queries * mixer.value_head_dim, role="attention"),
         *_index(mixer.index, hidden, hidden),
     )
