@@ -91,7 +91,8 @@ def _bare_model(path: str | Path, document: Document, overrides: Overrides) -> L
     assumed = {option: value for option, value in assumed.items() if getattr(overrides, option) is None}
     notes = [Note("assumed", f"{option} {value}: assumed; set it with --{option}") for option, value in assumed.items()]
     overrides = Overrides(**(asdict(overrides) | assumed))
-    loaded = _validated(Document({"target": str(path)}, document.file), overrides, base=Path())
+    target = str(path) if "/" in str(path) else f"./{path}"     # a path, even where a preset has the same name
+    loaded = _validated(Document({"target": target}, document.file), overrides, base=Path())
     return replace(loaded, notes=tuple(notes))
 
 

@@ -35,7 +35,7 @@ def size(written: Any) -> int:
 
 
 def sizes(written: Any) -> tuple[int, ...]:
-    """Read one or several counts, ascending and each once.
+    """Read one or several counts, in the order written and each once.
 
     >>> sizes("1,8,32"), sizes("1-256"), sizes([1, "2k"]), sizes("3-20")
     ((1, 8, 32), (1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 2000), (3, 4, 8, 16, 20))
@@ -45,17 +45,18 @@ def sizes(written: Any) -> tuple[int, ...]:
         parts.extend(item.split(",") if isinstance(item, str) else [item])
     if not parts:
         raise ValueError("must name at least one size")
-    found: set[int] = set()
+    found: dict[int, None] = {}
     for part in parts:
-        found.update(_range(part.split("-")) if isinstance(part, str) and "-" in part.strip()[1:] else [size(part)])
-    return tuple(sorted(found))
+        counts = _range(part.split("-")) if isinstance(part, str) and "-" in part.strip()[1:] else [size(part)]
+        found.update(dict.fromkeys(counts))
+    return tuple(found)
 
 
-def _range(ends: Sequence[str]) -> set[int]:
+def _range(ends: Sequence[str]) -> list[int]:
     """`a-b`: a, the powers of two between, and b."""
     if len(ends) != 2:
         raise ValueError(f"must be a range such as 1-256, not '{'-'.join(ends)}'")
     low, high = size(ends[0]), size(ends[1])
     if low > high:
         raise ValueError(f"must be a range from low to high, not '{'-'.join(ends)}'")
-    return {low, high} | {1 << power for power in range(high.bit_length()) if low < 1 << power < high}
+    return sorted({low, high} | {1 << power for power in range(high.bit_length()) if low < 1 << power < high})
