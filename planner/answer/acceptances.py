@@ -1,0 +1,46 @@
+"""The acceptance that a configuration states, in whatever form, as one curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from specplan.planner.acceptance.curve import (
+    Acceptance,
+    from_alpha,
+    from_histogram,
+    from_lengths,
+    from_per_position,
+    from_rate,
+)
+from specplan.planner.config.schema import Acceptance as Stated
+from specplan.planner.config.schema import Config
+from specplan.planner.models.architecture import Model
+
+BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
+
+
+def resolve_acceptance(stated: Stated, mechanism: str, target: Model, config: Config, base: Path) -> Acceptance:
+    """The curve of one drafter; faults come back with key paths inside `acceptance`."""
+    per_block = mechanism in BLOCK_MECHANISMS
+    labels = {} if stated.temperature is None else {"temperature": f"{stated.temperature:g}"}
+    source = stated.source or f"stated as {stated.form}"
+    if stated.per_position is not None:
+        return from_per_position(
+            stated.per_position, steps=stated.steps, source=source, per_block=per_block, labels=labels
+        )
+    if stated.alpha is not None:
+        return from_alpha(stated.alpha, source=source, labels=labels)
+    if stated.histogram is not None:
+        return from_histogram(stated.histogram, source=source, per_block=per_block, labels=labels)
+    if stated.rate is not None and stated.draft_len is not None:
+        return from_rate(
+            stated.rate, stated.draft_len, source=source, per_block=per_block, labels=labels, steps=stated.steps
+        )
+    if isinstance(stated.acceptance_length, Mapping):
+        return from_lengths(stated.acceptance_length, source=source, per_block=per_block, labels=labels)
+    if stated.acceptance_length is not None and stated.draft_len is not None:
+        steps = None if stated.steps is None else {stated.draft_len: stated.steps}
+        lengths = {stated.draft_len: stated.acceptance_length}
+        return from_lengths(lengths, steps=steps, source=source, per_block=per_block, labels=labels)
+    raise AssertionError(f"unknown acceptance form {stated.form}")

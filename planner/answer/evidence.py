@@ -1,0 +1,146 @@
+"""What an answer rests on: kernel entries with their errors, fixed costs, acceptance sources, and the warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.types import Provenance
+from specplan.planner.arrays import Array
+from specplan.planner.kernels.timing import Evidence
+from specplan.planner.messages import Note
+from specplan.planner.models.architecture import MoeFfn
+from specplan.planner.step.engine_paths import FixedCost, shared_constant
+from specplan.planner.step.kernels_used import KernelUsed, kernels_used
+from specplan.planner.step.tiles import shape_notes
+
+
+def provenance(plan: Plan) -> tuple[Provenance, ...]:
+    """Source of every number that carries weight in the answer."""
+    question = plan.question
+    target, deployment = question.target, question.deployment
+    found = [Provenance(parameter="target", value=target.name, source=target.source or "inline")]
+    hardware = deployment.gpu.hardware
+    sources = "; ".join(hardware.sources) or "the profile"
+    found.append(
+        Provenance(parameter="gpu", value=deployment.gpu.name, source=f"{sources} ({hardware.confidence} confidence)")
+    )
+    found += [
+        Provenance(parameter=used.family, value=_label(used), source=_evidence_text(used.evidence))
+        for used in kernels_used(target, deployment)
+    ]
+    path = deployment.path
+    for name in ("host_step_s", "spec_extra_s", "per_seq_s", "pass_floor_s", "pass_floor_s_per_extra_layer"):
+        cost: FixedCost = getattr(path, name)
+        found.append(
+            Provenance(
+                parameter=name,
+                value=f"{cost.value:g} ({cost.low:g} to {cost.high:g})",
+                source=f"{path.name}: {cost.evidence}",
+            )
+        )
+    if any(isinstance(group.layer.ffn, MoeFfn) for group in target.groups):
+        skew = shared_constant("moe_skew")
+        text = f"{skew.value:g} ({skew.low:g} to {skew.high:g})"
+        found.append(Provenance(parameter="moe_skew", value=text, source=skew.evidence))
+    for option in question.options:
+        source = "not given" if option.acceptance is None else option.acceptance.source
+        found.append(Provenance(parameter="acceptance", value=option.drafter.name, source=source))
+        if option.drafter.source:
+            name = option.drafter.name
+            found.append(Provenance(parameter="drafter", value=name, source=option.drafter.source))
+    return tuple(found)
+
+
+def warnings(plan: Plan) -> tuple[Note, ...]:
+    """Everything that was assumed, extrapolated or is in doubt, each once."""
+    return tuple(dict.fromkeys(_warnings(plan)))
+
+
+def _warnings(plan: Plan) -> Iterator[Note]:
+    question = plan.question
+    yield from question.notes
+    longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
+    yield from shape_notes(question.target, question.deployment, longest)
+    for used in kernels_used(question.target, question.deployment):
+        yield from used.notes
+        yield from _doubts(used)
+        yield from _outside(used, plan)
+    mechanisms = {value.drafter.mechanism for value in plan.values}
+    for mechanism in sorted(mechanisms):
+        yield from question.deployment.path.notes(mechanism)
+    for option in question.options:
+        yield from option.notes
+        yield from option.drafter.notes
+        if option.acceptance is not None:
+            yield from option.acceptance.notes
+    yield from _memory(plan)
+
+
+def _doubts(used: KernelUsed) -> Iterator[Note]:
+    evidence = used.evidence
+    yield from evidence.notes
+    if evidence.level == "prior":
+        text = f"{used.family}: {used.id} was not measured on this GPU; {evidence.source}"
+        yield Note("kernel-prior", text)
+    elif evidence.quality == "rough":
+        mean = evidence.error_mean_pct
+        error = "" if mean is None else f" (mean error {mean:g} % on unseen shapes)"
+        yield Note("kernel-rough", f"{used.family}: the fit of {used.id} is rough{error}")
+
+
+def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
+    """Queries beyond the shapes that the kernel was fitted on."""
+    question = plan.question
+    longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
+    asked = {
+        "context_tokens": (min(question.context_tokens), max(question.context_tokens)),
+        "tokens": (min(question.batch), max(question.batch) * longest),
+        "batch": (min(question.batch), max(question.batch)),
+    }
+    if used.family.startswith("gemm"):
+        asked["rows"] = asked["tokens"]     # for attention, rows are G*q: shape_notes speaks of them
+    for name, (low, high) in used.evidence.fitted_range.items():
+        if name not in asked:
+            continue
+        smallest, largest = asked[name]
+        if smallest < low or largest > high:
+            text = (
+                f"{used.family}: {used.id} was fitted on {name} {low:g} to {high:g}; this question reaches "
+                f"{smallest:g} to {largest:g}"
+            )
+            yield Note("outside-fitted-range", text)
+
+
+def _memory(plan: Plan) -> Iterator[Note]:
+    full = [
+        (batch, context)
+        for b, batch in enumerate(plan.question.batch)
+        for s, context in enumerate(plan.question.context_tokens)
+        if not bool(_at(plan.off.memory.fits, plan, b, s))
+    ]
+    if full:
+        listed = ", ".join(f"{batch} x {context}" for batch, context in full[:4]) + (" ..." if len(full) > 4 else "")
+        yield Note("does-not-fit", f"batch x context that do not fit in memory even without a drafter: {listed}")
+
+
+def _at(array: Array, plan: Plan, batch: int, context: int) -> float:
+    shape = (1, plan.off.batch.size, plan.off.context_tokens.size)
+    return float(np.broadcast_to(array, shape)[0, batch, context])
+
+
+def _label(used: KernelUsed) -> str:
+    return f"{used.id} {used.version}".strip()
+
+
+def _evidence_text(evidence: Evidence) -> str:
+    error = "" if evidence.error_mean_pct is None else f", mean error {evidence.error_mean_pct:g} % held out"
+    rows = "" if evidence.rows is None else f", {evidence.rows} rows"
+    return f"{evidence.level}: {evidence.source}{rows}{error}"
+
+
+def all_measured(evidences: Iterable[Evidence]) -> bool:
+    """Whether every kernel was measured on this GPU."""
+    return all(evidence.level == "measured" for evidence in evidences)

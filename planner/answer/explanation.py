@@ -1,0 +1,209 @@
+"""`specplan explain`: one step op by op, and what binds at each D."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from specplan.planner.answer.candidates import bound_of_part
+from specplan.planner.answer.evidence import warnings
+from specplan.planner.answer.plan import Plan, evaluate
+from specplan.planner.answer.resolve import Question
+from specplan.planner.arrays import Array
+from specplan.planner.decide.choose import cell
+from specplan.planner.decide.value import DrafterValue
+from specplan.planner.kernels.moe import distinct_experts
+from specplan.planner.messages import InputError, Note
+from specplan.planner.models.architecture import MoeFfn
+from specplan.planner.step.forward import Op, Part
+from specplan.planner.step.tiles import attention_tiles, edge_query_lens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpLine:
+    """One kind of kernel call of a step."""
+
+    stage: str          # verify | draft | fixed
+    name: str
+    count: float
+    time_s: float       # all calls
+    bound: str
+    share: float        # of the step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepLine:
+    """One D: where the time goes, what binds, whether a tile edge was crossed."""
+
+    draft_len: int
+    verify_s: float
+    draft_s: float
+    overhead_s: float
+    step_s: float
+    acceptance_length: float | None
+    break_even_acceptance_length: float
+    speedup: float | None
+    bound: Mapping[str, str | None]
+    attention_rows: int | None
+    attention_tiles: int | None
+    tile_edge: bool
+    experts_touched: float | None
+    expert_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Every op of one step, and a sweep over D."""
+
+    target: str
+    gpu: str
+    mechanism: str
+    drafter: str
+    draft_len: int
+    batch: int
+    context_tokens: int
+    off_step_s: float
+    step_s: float
+    ops: tuple[OpLine, ...]
+    sweep: tuple[SweepLine, ...]
+    warnings: tuple[Note, ...]
+
+
+def explain_question(
+    question: Question, *, mechanism: str, draft_len: int, batch: int, context_tokens: int
+) -> Explanation:
+    """Explain one drafter at one D, batch and context."""
+    options = [option for option in question.options if mechanism in {option.drafter.mechanism, option.drafter.name}]
+    if not options:
+        known = ", ".join(sorted({option.drafter.mechanism for option in question.options})) or "none"
+        raise InputError(f"mechanism: no drafter with '{mechanism}' in this configuration; there are {known}")
+    draft_lens = tuple(sorted({*options[0].draft_lens, draft_len, *range(draft_len + 1)}))
+    acceptance = options[0].acceptance
+    if acceptance is not None and draft_len > acceptance.known_draft_len:
+        raise InputError(f"draft_len: acceptance is known up to D = {acceptance.known_draft_len}, not {draft_len}")
+    option = replace(options[0], draft_lens=draft_lens)
+    asked = replace(question, options=(option,), batch=(batch,), context_tokens=(context_tokens,))
+    plan = evaluate(asked)
+    value = plan.values[0]
+    row = draft_lens.index(draft_len)
+    step = _at(value.step.step_s, value, row)
+    return Explanation(
+        target=question.target.name,
+        gpu=question.deployment.gpu.name,
+        mechanism=option.drafter.mechanism,
+        drafter=option.drafter.name,
+        draft_len=draft_len,
+        batch=batch,
+        context_tokens=context_tokens,
+        off_step_s=_at(plan.off.step.step_s, value, row),
+        step_s=step,
+        ops=tuple(_op_lines(plan, value, row, step)),
+        sweep=tuple(_sweep(plan, value, batch)),
+        warnings=warnings(plan),
+    )
+
+
+def _at(array: Array, value: DrafterValue, row: int) -> float:
+    return float(cell(array, value.draft_lens.size, 0, 0)[row])
+
+
+def _op_lines(plan: Plan, value: DrafterValue, row: int, step_s: float) -> list[OpLine]:
+    lines = [_op_line("verify", op, value, row, 1.0, step_s) for op in value.step.verify_ops]
+    passes = _at(value.step.drafting.passes, value, row)
+    lines += [_op_line("draft", op, value, row, passes, step_s) for op in value.step.drafting.pass_ops if passes]
+    lines += _fixed(plan, value, row, step_s, sum(line.time_s for line in lines if line.stage == "draft"))
+    return _merged(lines)
+
+
+def _op_line(stage: str, op: Op, value: DrafterValue, row: int, passes: float, step_s: float) -> OpLine:
+    seconds = _at(op.total_s, value, row) * passes
+    parts = {name: _at(part, value, row) for name, part in op.time.parts.items()}
+    bound = max(parts, key=lambda name: parts[name])
+    return OpLine(
+        stage=stage, name=op.name, count=op.count * passes, time_s=seconds, bound=bound, share=seconds / step_s
+    )
+
+
+def _fixed(plan: Plan, value: DrafterValue, row: int, step_s: float, draft_ops_s: float) -> list[OpLine]:
+    path = plan.question.deployment.path
+    batch = plan.question.batch[0]
+    verify_ops_s = sum(_at(op.total_s, value, row) for op in value.step.verify_ops)
+    rest = {
+        "pass_floor": _at(value.step.draft_s, value, row) - draft_ops_s,
+        "host_step": path.host_step_s.value,
+        "spec_extra": path.spec_extra_s.value,
+        "per_seq": path.per_seq_s.value * batch,
+        "eager_host": _at(value.step.verify_s, value, row) - verify_ops_s,
+    }
+    return [
+        OpLine(stage="fixed", name=name, count=1.0, time_s=seconds, bound="launch", share=seconds / step_s)
+        for name, seconds in rest.items()
+        if abs(seconds) > 1e-12
+    ]
+
+
+def _merged(lines: list[OpLine]) -> list[OpLine]:
+    """Calls of the same name in layers of several kinds, added up."""
+    found: dict[tuple[str, str], OpLine] = {}
+    for line in lines:
+        key = (line.stage, line.name)
+        if key in found:
+            known = found[key]
+            bound = known.bound if known.time_s >= line.time_s else line.bound
+            found[key] = replace(
+                known,
+                count=known.count + line.count,
+                time_s=known.time_s + line.time_s,
+                share=known.share + line.share,
+                bound=bound,
+            )
+        else:
+            found[key] = line
+    return list(found.values())
+
+
+def _sweep(plan: Plan, value: DrafterValue, batch: int) -> list[SweepLine]:
+    target, deployment = plan.question.target, plan.question.deployment
+    draft_lens = [int(d) for d in value.draft_lens[:, 0, 0]]
+    tiles = attention_tiles(target, deployment)
+    edges = set(edge_query_lens(target, deployment, max(draft_lens) + 1))
+    routed_layers = (group.layer.ffn for group in target.groups if isinstance(group.layer.ffn, MoeFfn))
+    moe = max(routed_layers, key=lambda ffn: ffn.experts, default=None)
+    size = len(draft_lens)
+    bounds = {}
+    parts: tuple[Part, ...] = ("gemm", "attention", "moe")
+    for part in parts:
+        named = bound_of_part(value.step.verify_ops, part)
+        bounds[part] = None if named is None else np.broadcast_to(named, (size, 1, 1))[:, 0, 0]
+    lines = []
+    for row, draft_len in enumerate(draft_lens):
+        query_len = 1 + draft_len
+        experts = share = None
+        if moe is not None:
+            routed = batch * query_len
+            experts = float(
+                distinct_experts(routed, experts=moe.experts, top_k=moe.top_k, skew=deployment.moe_skew)
+            )
+            moe_s = sum(_at(op.total_s, value, row) for op in value.step.verify_ops if op.part == "moe")
+            share = moe_s / _at(value.step.step_s, value, row)
+        lines.append(
+            SweepLine(
+                draft_len=draft_len,
+                verify_s=_at(value.step.verify_s, value, row),
+                draft_s=_at(value.step.draft_s, value, row),
+                overhead_s=_at(value.step.overhead_s, value, row),
+                step_s=_at(value.step.step_s, value, row),
+                acceptance_length=None if value.acceptance_length is None else _at(value.acceptance_length, value, row),
+                break_even_acceptance_length=_at(value.break_even, value, row),
+                speedup=None if value.speedup is None else _at(value.speedup, value, row),
+                bound={part: None if names is None else str(names[row]) for part, names in bounds.items()},
+                attention_rows=None if tiles is None else tiles.group_size * query_len,
+                attention_tiles=None if tiles is None else -(-tiles.group_size * query_len // tiles.tile_rows),
+                tile_edge=query_len in edges,
+                experts_touched=experts,
+                expert_share=share,
+            )
+        )
+    return lines

@@ -1,0 +1,45 @@
+"""Evaluate a resolved question: every drafter on the whole (D, B, S) grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from specplan.planner.answer.resolve import Question
+from specplan.planner.decide.choose import Choice, choose
+from specplan.planner.decide.value import DrafterValue, OffValue, drafter_value, grid, off_value, request_lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All arrays behind an answer."""
+
+    question: Question
+    off: OffValue
+    values: tuple[DrafterValue, ...]
+
+    def choice(self, batch: int, context: int) -> Choice:
+        """Best option of a cell, by the question's objective."""
+        return choose(self.values, self.question.objective, batch, context)
+
+
+def evaluate(question: Question) -> Plan:
+    """Step times, memory and value of all drafters on the grid of the question."""
+    _, batch, context = grid([0], list(question.batch), list(question.context_tokens))
+    lengths = None
+    if question.input_tokens is not None and question.output_tokens is not None:
+        lengths = request_lengths(question.target, question.deployment, question.input_tokens, question.output_tokens)
+    off = off_value(question.target, question.deployment, batch, context, lengths)
+    values = tuple(
+        drafter_value(
+            question.target,
+            replace(question.deployment, drafter_tp=option.drafter_tp),
+            option.drafter,
+            option.acceptance,
+            np.asarray(option.draft_lens, dtype=float).reshape(-1, 1, 1),
+            off,
+        )
+        for option in question.options
+    )
+    return Plan(question=question, off=off, values=values)

@@ -1,0 +1,156 @@
+"""The answer as typed facts: the same numbers as the JSON of DESIGN's output contract. Seconds and bytes, unrounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from specplan.planner.decide.guidelines import Guideline
+from specplan.planner.messages import Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSummary:
+    """The model that is served."""
+
+    name: str
+    parameters: int
+    active_parameters: int
+    group_size: float | None    # query heads per KV head on one GPU; None without softmax attention
+    layers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSummary:
+    """The GPU and the kernels that its times come from."""
+
+    name: str
+    kernel_attention: str | None
+    kernel_gemm: str
+    evidence: str               # measured | prior
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What was asked."""
+
+    engine: str
+    engine_path: str
+    tp: int
+    dtypes: Mapping[str, str]
+    objective: str
+    input_tokens: float | None
+    output_tokens: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffAnswer:
+    """Plain decoding in one cell."""
+
+    step_s: float
+    tokens_per_s_per_user: float
+    tokens_per_s_per_gpu: float
+    fits_memory: bool
+    memory_bytes: float
+    max_batch: int
+    breakdown: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One drafter at one D in one cell. D = 0 is the loaded drafter that does not draft: not the same as off."""
+
+    mechanism: str
+    drafter: str
+    draft_len: int
+    acceptance_length: float | None
+    acceptance_source: str | None
+    break_even_acceptance_length: float
+    verify_s: float
+    draft_s: float
+    overhead_s: float
+    step_s: float
+    tokens_per_s_per_user: float | None
+    tokens_per_s_per_gpu: float | None
+    speedup: float | None
+    speedup_end_to_end: float | None
+    fits_memory: bool
+    memory_bytes: float
+    max_batch: int
+    bound: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What to run in one cell. Nulls: no acceptance was given (speculate null) or off wins (mechanism null)."""
+
+    speculate: bool | None
+    mechanism: str | None
+    drafter: str | None
+    draft_len: int | None
+    draft_len_range: tuple[int, int] | None
+    acceptance_length: float | None
+    step_s: float | None
+    tokens_per_s_per_user: float | None
+    tokens_per_s_per_gpu: float | None
+    speedup: float | None
+    speedup_end_to_end: float | None
+    speedup_range: tuple[float, float] | None
+    break_even_acceptance_length: float | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One (batch, context) of the workload."""
+
+    batch: int
+    context_tokens: int
+    off: OffAnswer
+    recommendation: Recommendation
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where one number of the model came from."""
+
+    parameter: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Everything that `specplan recommend` knows. The headline cell is the one that the summary speaks of."""
+
+    specplan: str
+    target: TargetSummary
+    gpu: GpuSummary
+    workload: Workload
+    cells: tuple[Cell, ...]
+    headline: int
+    guidelines: tuple[Guideline, ...]
+    warnings: tuple[Note, ...]
+    provenance: tuple[Provenance, ...]
+    extras: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def cell(self) -> Cell:
+        """The headline cell."""
+        return self.cells[self.headline]
+
+    @property
+    def off(self) -> OffAnswer:
+        """Plain decoding in the headline cell."""
+        return self.cell.off
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """What to run in the headline cell."""
+        return self.cell.recommendation
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All options of the headline cell."""
+        return self.cell.candidates

@@ -1,0 +1,130 @@
+"""NVIDIA's five guidelines for the draft length, computed from the model's own numbers (docs/guidelines in README).
+
+They are starting points: each says which D it suggests here, whether it applies at this operating point, and why.
+The performance model decides; where a guideline and the model disagree, that is worth reading.
+
+Source: "Co-Designing AI Models Using Speculative Decoding for Faster LLM Inference", NVIDIA technical blog,
+2026-09-02.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+GuidelineId = Literal["G1", "G2", "G3", "G4", "G5"]
+LOW_LATENCY_BATCH = 8   # beyond it the source's figures leave the low-latency end of the Pareto frontier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guideline:
+    """One guideline at one operating point."""
+
+    id: GuidelineId
+    applies: bool
+    draft_len: int | None = None
+    draft_lens: tuple[int, ...] = ()
+    finding: str
+
+
+def gemm_ridge(*, ridge_rows: float, batch: int, max_batch: float, draft_len_limit: int) -> Guideline:
+    """G1: raise D until B*(1+D) rows reach the ridge of the verify GEMMs, while the KV cache has room.
+
+    `ridge_rows` is the number of rows at which the GEMM's math takes as long as reading its weights.
+    """
+    largest = int(ridge_rows // batch) - 1
+    if largest < 0:
+        finding = (
+            f"batch {batch} alone is past the GEMM ridge of {ridge_rows:.0f} rows: verify time grows with every "
+            "drafted token"
+        )
+        return Guideline(id="G1", applies=False, draft_len=0, finding=finding)
+    room = "with room in the KV cache" if max_batch >= batch else f"but only {max_batch:.0f} sequences fit in memory"
+    suggested = min(largest, draft_len_limit)
+    finding = (
+        f"verify GEMMs stay bound by weight reads up to {ridge_rows:.0f} rows, so B*(1+D) = {batch}*(1+D) is free "
+        f"up to D = {largest}, {room}"
+    )
+    return Guideline(id="G1", applies=max_batch >= batch, draft_len=suggested, finding=finding)
+
+
+def attention_tile(
+    *, group_size: int, tile_rows: int, kernel: str, share: float, packs: bool, knee: float
+) -> Guideline:
+    """G2: when attention dominates, D = T/G - 1 fills the kernel's tile of T rows with G*(1+D) query rows."""
+    if not packs:
+        finding = (
+            f"{kernel} does not pack the {group_size} query heads of a KV head into its tile: every drafted token "
+            "costs from the first on, so there is no tile to fill"
+        )
+        return Guideline(id="G2", applies=False, draft_len=0, finding=finding)
+    draft_len = max(tile_rows // group_size - 1, 0)
+    rows = group_size * (1 + draft_len)
+    fill = f"fills {rows} of {tile_rows} rows" if rows <= tile_rows else f"{group_size} heads exceed the tile at once"
+    applies = share >= 0.5
+    why = f"attention is {share:.0%} of the step" + ("" if applies else ", so it does not set the pace here")
+    if knee < rows:
+        why += f"; math binds from {knee:.0f} rows on, before the tile is full"
+    finding = f"D = {tile_rows}/{group_size} - 1 = {draft_len} {fill} of {kernel}; {why}"
+    return Guideline(id="G2", applies=applies, draft_len=draft_len, finding=finding)
+
+
+def tile_multiples(*, group_size: int, tile_rows: int, kernel: str, packs: bool, limit: int, share: float) -> Guideline:
+    """G3: past the first tile keep G*(1+D) on multiples of it; a partly filled last tile costs about a full one."""
+    if not packs:
+        finding = f"{kernel} has no packed tile, so no multiple of it"
+        return Guideline(id="G3", applies=False, finding=finding)
+    found: list[int] = []
+    tiles = 2
+    while len(found) < 8:
+        draft_len = tiles * tile_rows // group_size - 1
+        if draft_len > limit:
+            break
+        if draft_len > 0 and draft_len not in found:
+            found.append(draft_len)
+        tiles += 1
+    listed = ", ".join(str(d) for d in found) or f"none up to D = {limit}"
+    finding = f"beyond the first tile of {tile_rows} rows, G*(1+D) ends on a tile at D = {listed}"
+    first = max(tile_rows // group_size - 1, 0)
+    applies = share >= 0.5 and any(d > first for d in found)
+    return Guideline(
+        id="G3", applies=applies, draft_len=found[0] if found else None, draft_lens=tuple(found), finding=finding
+    )
+
+
+def draft_overhead(
+    *,
+    depth_ratio: float,
+    share_per_token: float,
+    draft_lens: list[int],
+    lengths: list[float] | None,
+    batch: int,
+    serial: bool,
+) -> Guideline:
+    """G4: at low latency raise D only while AL(D)/(1 + rho*D) still rises; rho = draft layers / target layers.
+
+    `share_per_token` is the model's own cost of one drafted token in units of a plain step, which includes heads,
+    launches and pass floors that rho leaves out.
+    """
+    compare = f"rho = {depth_ratio:.3f} by layers; the modelled draft cost is {share_per_token:.3f} of a plain step "
+    compare += "per token" if serial else "per step, whatever D"
+    if lengths is None:
+        finding = f"{compare}; without acceptance there is no AL to weigh it against"
+        return Guideline(id="G4", applies=False, finding=finding)
+    passes = [d if serial else min(d, 1) for d in draft_lens]
+    estimate = [length / (1.0 + depth_ratio * n) for length, n in zip(lengths, passes, strict=True)]
+    best = max(range(len(estimate)), key=lambda row: (estimate[row], -row))
+    applies = batch <= LOW_LATENCY_BATCH
+    where = "low latency" if applies else f"batch {batch} is no longer the low-latency end"
+    finding = f"AL/(1 + rho*D) peaks at D = {draft_lens[best]} ({estimate[best]:.2f}x); {compare}; {where}"
+    return Guideline(id="G4", applies=applies, draft_len=draft_lens[best], finding=finding)
+
+
+def mechanism(*, chosen: str | None, ranking: list[tuple[str, float]], training: str) -> Guideline:
+    """G5: choose the mechanism by AL against draft latency, memory, training and deployment cost."""
+    if not ranking:
+        return Guideline(id="G5", applies=False, finding="no acceptance given: mechanisms cannot be ranked")
+    listed = ", ".join(f"{name} {value:.2f}x" for name, value in ranking)
+    pick = f"{chosen} wins" if chosen else "none beats off"
+    applies = len(ranking) > 1
+    return Guideline(id="G5", applies=applies, finding=f"{pick} at each one's best D: {listed}; {training}")

@@ -1,0 +1,48 @@
+"""The JSON of an answer: keys in a fixed order, seconds and bytes, nothing rounded, null where not computable."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from specplan.planner.answer import Answer, Explanation
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """The output contract of `recommend --json`; top-level off, recommendation, candidates are the headline cell's."""
+    return {
+        "specplan": answer.specplan,
+        "target": plain(answer.target),
+        "gpu": plain(answer.gpu),
+        "workload": plain(answer.workload),
+        "headline": {"batch": answer.cell.batch, "context_tokens": answer.cell.context_tokens},
+        "off": plain(answer.off),
+        "recommendation": plain(answer.recommendation),
+        "candidates": plain(answer.candidates),
+        "cells": plain(answer.cells),
+        "guidelines": plain(answer.guidelines),
+        "warnings": plain(answer.warnings),
+        "provenance": plain(answer.provenance),
+        **plain(answer.extras),
+    }
+
+
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """The JSON of `explain --json`."""
+    found: dict[str, Any] = plain(explanation)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Facts as JSON values: dataclasses become objects, infinities null (JSON has none)."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,231 @@
+"""Human output: one table, the recommendation first, then reasons and guidelines; warnings go to stderr.
+
+Scaling (ms, GB, percent) happens here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from specplan.planner.answer import Answer, Explanation
+from specplan.planner.answer.types import Candidate, Cell, Recommendation
+
+GUIDELINE_TITLES = {
+    "G1": "GEMM ridge",
+    "G2": "attention tile",
+    "G3": "tile multiples",
+    "G4": "draft overhead",
+    "G5": "mechanism",
+}
+WIDTH_OF_A_PIPE = 120
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that never wraps piped output at 80 columns and colours only terminals."""
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not found.is_terminal:
+        found = Console(stderr=stderr, highlight=False, width=WIDTH_OF_A_PIPE, no_color=True)
+    return found
+
+
+def print_answer(answer: Answer, *, verbose: bool = False) -> None:
+    """Print an answer to stdout, its warnings to stderr."""
+    out = console()
+    out.print(_headline(answer))
+    for reason in answer.recommendation.reasons:
+        out.print(f"  {escape(reason)}")
+    out.print()
+    out.print(_cells_table(answer))
+    if answer.recommendation.speculate is None:
+        out.print(_break_even_table(answer))
+    elif verbose:
+        out.print(_candidates_table(answer.cell))
+    out.print(_guidelines_table(answer))
+    _print_warnings(answer, verbose=verbose)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print every op of a step and the sweep over D."""
+    out = console()
+    e = explanation
+    out.print(
+        f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(e.drafter)}, D = {e.draft_len}, batch {e.batch}, "
+        f"context {e.context_tokens}: {ms(e.step_s)} ms a step, {ms(e.off_step_s)} ms off"
+    )
+    ops = Table(title="one step, op by op", title_justify="left")
+    for name in ("stage", "op", "calls", "ms", "share", "bound by"):
+        ops.add_column(name, justify="left" if name in {"stage", "op", "bound by"} else "right")
+    for line in sorted(e.ops, key=lambda line: (("verify", "draft", "fixed").index(line.stage), -line.time_s)):
+        share = f"{line.share:.1%}"
+        ops.add_row(line.stage, line.name, f"{line.count:g}", ms(line.time_s), share, line.bound)
+    out.print(ops)
+    out.print(_sweep_table(e))
+    err = console(stderr=True)
+    for note in e.warnings:
+        err.print(f"note: {escape(note.message)}")
+
+
+def ms(seconds: float | None) -> str:
+    """Milliseconds with three significant digits or so."""
+    if seconds is None:
+        return "-"
+    value = seconds * 1e3
+    return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio such as 1.43x."""
+    return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def _headline(answer: Answer) -> str:
+    best, cell = answer.recommendation, answer.cell
+    place = f"batch {cell.batch}, context {cell.context_tokens}"
+    model = f"{escape(answer.target.name)} on {answer.workload.tp} x {escape(answer.gpu.name)}"
+    model += f", {escape(answer.workload.engine)} ({escape(answer.workload.engine_path)})"
+    if best.speculate is None:
+        return f"[bold]Acceptance unknown[/]: no recommendation for {model} at {place}"
+    if not best.speculate:
+        return f"[bold]Do not speculate[/] at {place}: {model}"
+    low, high = best.speedup_range or (0.0, 0.0)
+    end = f", {times(best.speedup_end_to_end)} end to end" if best.speedup_end_to_end is not None else ""
+    return (
+        f"[bold]Run {escape(str(best.drafter))} with D = {best.draft_len}[/] at {place}: {times(best.speedup)} decode "
+        f"({low:.2f}-{high:.2f}){end}; {model}"
+    )
+
+
+def _cells_table(answer: Answer) -> Table:
+    table = Table(title=f"best per batch and context, by {answer.workload.objective}", title_justify="left")
+    known_lengths = answer.workload.output_tokens is not None
+    for name in ("batch", "context", "drafter", "D", "good D", "AL", "needs AL", "step ms", "off ms", "speedup"):
+        table.add_column(name, justify="left" if name == "drafter" else "right")
+    table.add_column("range", justify="right")
+    if known_lengths:
+        table.add_column("end to end", justify="right")
+    table.add_column("tok/s/user", justify="right")
+    table.add_column("tok/s/GPU", justify="right")
+    for cell in answer.cells:
+        table.add_row(*_cell_row(cell, known_lengths=known_lengths))
+    return table
+
+
+def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
+    best = cell.recommendation
+    span = "" if best.draft_len_range is None else f"{best.draft_len_range[0]}-{best.draft_len_range[1]}"
+    chosen = best.drafter or ("?" if best.speculate is None else "off")
+    chosen += "" if _fits(cell, best) else " (does not fit)"
+    row = [
+        str(cell.batch),
+        str(cell.context_tokens),
+        escape(chosen),
+        "-" if best.draft_len is None else str(best.draft_len),
+        span or "-",
+        "-" if best.acceptance_length is None else f"{best.acceptance_length:.2f}",
+        "-" if best.break_even_acceptance_length is None else f"{best.break_even_acceptance_length:.2f}",
+        ms(best.step_s),
+        ms(cell.off.step_s),
+        times(best.speedup),
+        "-" if best.speedup_range is None else f"{best.speedup_range[0]:.2f}-{best.speedup_range[1]:.2f}",
+    ]
+    if known_lengths:
+        row.append(times(best.speedup_end_to_end))
+    rate = best.tokens_per_s_per_user or cell.off.tokens_per_s_per_user
+    return [*row, f"{rate:.0f}", f"{best.tokens_per_s_per_gpu or cell.off.tokens_per_s_per_gpu:.0f}"]
+
+
+def _fits(cell: Cell, best: Recommendation) -> bool:
+    return cell.off.fits_memory if best.drafter is None else True
+
+
+def _break_even_table(answer: Answer) -> Table:
+    """AL that each D must reach, by drafter, in the headline cell."""
+    table = Table(title="AL that must be reached to break even", title_justify="left")
+    table.add_column("D", justify="right")
+    drafters = list(dict.fromkeys(candidate.drafter for candidate in answer.candidates))
+    for name in drafters:
+        table.add_column(escape(name), justify="right")
+    found = {(candidate.drafter, candidate.draft_len): candidate for candidate in answer.candidates}
+    for draft_len in sorted({candidate.draft_len for candidate in answer.candidates} - {0}):
+        cells = [found.get((name, draft_len)) for name in drafters]
+        table.add_row(str(draft_len), *(_needed(candidate) for candidate in cells))
+    return table
+
+
+def _needed(candidate: Candidate | None) -> str:
+    if candidate is None:
+        return "-"
+    needed = candidate.break_even_acceptance_length
+    return "never" if needed > 1 + candidate.draft_len else f"{needed:.2f}"
+
+
+def _candidates_table(cell: Cell) -> Table:
+    table = Table(title=f"all options at batch {cell.batch}, context {cell.context_tokens}", title_justify="left")
+    names = ("drafter", "D", "AL", "needs AL", "verify ms", "draft ms", "fixed ms", "speedup", "memory GB", "bound")
+    for name in names:
+        table.add_column(name, justify="left" if name in {"drafter", "bound"} else "right")
+    for candidate in cell.candidates:
+        table.add_row(
+            escape(candidate.drafter),
+            str(candidate.draft_len),
+            "-" if candidate.acceptance_length is None else f"{candidate.acceptance_length:.2f}",
+            f"{candidate.break_even_acceptance_length:.2f}",
+            ms(candidate.verify_s),
+            ms(candidate.draft_s),
+            ms(candidate.overhead_s),
+            times(candidate.speedup),
+            f"{candidate.memory_bytes / 1e9:.1f}" + ("" if candidate.fits_memory else " !"),
+            ", ".join(f"{part} {bound}" for part, bound in candidate.bound.items() if bound),
+        )
+    return table
+
+
+def _guidelines_table(answer: Answer) -> Table:
+    table = Table(title="NVIDIA's guidelines here", title_justify="left", show_lines=False)
+    table.add_column("")
+    table.add_column("D", justify="right")
+    table.add_column("applies")
+    table.add_column("finding", overflow="fold")
+    for rule in answer.guidelines:
+        title = f"{rule.id} {GUIDELINE_TITLES[rule.id]}"
+        shown = "-" if rule.draft_len is None else str(rule.draft_len)
+        table.add_row(title, shown, "yes" if rule.applies else "no", escape(rule.finding))
+    return table
+
+
+def _sweep_table(e: Explanation) -> Table:
+    table = Table(title="over D (* = a new attention tile starts)", title_justify="left")
+    moe = any(line.experts_touched is not None for line in e.sweep)
+    names = ["D", "verify ms", "draft ms", "fixed ms", "step ms", "AL", "needs AL", "speedup", "rows", "tiles", "bound"]
+    names += ["experts", "expert share"] if moe else []
+    for name in names:
+        table.add_column(name, justify="left" if name == "bound" else "right")
+    for line in e.sweep:
+        row = [
+            str(line.draft_len),
+            ms(line.verify_s),
+            ms(line.draft_s),
+            ms(line.overhead_s),
+            ms(line.step_s),
+            "-" if line.acceptance_length is None else f"{line.acceptance_length:.2f}",
+            f"{line.break_even_acceptance_length:.2f}",
+            times(line.speedup),
+            "-" if line.attention_rows is None else str(line.attention_rows),
+            "-" if line.attention_tiles is None else f"{line.attention_tiles}{'*' if line.tile_edge else ''}",
+            ", ".join(f"{part} {bound}" for part, bound in line.bound.items() if bound),
+        ]
+        if moe:
+            row += [f"{line.experts_touched:.1f}", f"{line.expert_share:.0%}"]
+        table.add_row(*row)
+    return table
+
+
+def _print_warnings(answer: Answer, *, verbose: bool) -> None:
+    err = console(stderr=True)
+    shown = answer.warnings if verbose else answer.warnings[:6]
+    for note in shown:
+        err.print(f"note: {escape(note.message)}")
+    if len(shown) < len(answer.warnings):
+        err.print(f"note: {len(answer.warnings) - len(shown)} more notes with -v")

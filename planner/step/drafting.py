@@ -1,0 +1,115 @@
+"""Time to draft D tokens (E7): serial passes, one parallel pass, or a lookup on the host.
+
+A serial pass is the smooth maximum of its GPU time and a floor that no small network goes below (host work and a
+dozen launches per pass): hypot(gpu, floor + slope*(layers - 1)). NVIDIA's guideline 4 estimates the same cost as
+rho*D of a target pass, rho the ratio of layers; `depth_ratio` gives it for comparison.
+
+Ignored: the first pass of a step also reads the tokens accepted last (at most a few rows), and the drafter's context
+grows by up to D tokens while it drafts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from specplan.planner.arrays import Array, ArrayLike, pnorm
+from specplan.planner.models.architecture import Model
+from specplan.planner.models.drafter import ONE_PASS, SERIAL, Drafter
+from specplan.planner.models.matrices import split
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.engine_paths import EnginePath, shared_constant
+from specplan.planner.step.forward import Op, forward_pass, gemm_op, total_s
+from specplan.planner.step.tokens import Tokens, tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """Drafting of D tokens. `total_s` broadcasts over (D, B, S); ops are those of one pass, done `passes` times."""
+
+    total_s: Array
+    pass_ops: tuple[Op, ...]
+    floor_s: float
+    passes: Array
+
+
+def depth_ratio(drafter: Drafter, target: Model) -> float:
+    """rho of guideline 4: draft layers / target layers; 0 for a lookup."""
+    return 0.0 if drafter.network is None else drafter.network.layers / target.layers
+
+
+def drafting(
+    drafter: Drafter, deployment: Deployment, draft_len: ArrayLike, batch: ArrayLike, context_tokens: ArrayLike
+) -> Drafting:
+    """Time to draft `draft_len` tokens for each of B sequences; zero at D = 0."""
+    drafted = np.asarray(draft_len, dtype=float)
+    if drafter.network is None:
+        return Drafting(total_s=np.zeros(()), pass_ops=(), floor_s=0.0, passes=np.zeros(()))
+    layers = drafter.network.layers
+    floor = pass_floor_s(deployment.path, layers)
+    if drafter.mechanism in SERIAL:
+        ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, 1.0, context_tokens))
+        each = pnorm(total_s(ops), floor, 2.0)
+        return Drafting(total_s=drafted * each, pass_ops=tuple(ops), floor_s=floor, passes=drafted)
+    assert drafter.mechanism in ONE_PASS
+    width = np.maximum(drafted + anchor_tokens(drafter), 1.0)
+    ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, width, context_tokens))
+    one = pnorm(total_s(ops), floor, 2.0)
+    serial = markov_s(drafter, drafter.network, deployment, np.asarray(batch, dtype=float)) * drafted
+    total = np.where(drafted > 0, one + serial, 0.0)
+    return Drafting(total_s=total, pass_ops=tuple(ops), floor_s=floor, passes=np.minimum(drafted, 1.0))
+
+
+def anchor_tokens(drafter: Drafter) -> int:
+    """Rows of a parallel pass beyond D: DFlash and DSpark feed the last true token beside the masks."""
+    return 1 if drafter.mechanism in {"dflash", "dspark"} else 0
+
+
+def pass_floor_s(path: EnginePath, layers: int) -> float:
+    """Least time of one draft pass of `layers` layers on this engine path."""
+    eager = path.host_s_per_layer * path.draft_layer_factor * layers
+    return path.pass_floor_s.value + path.pass_floor_s_per_extra_layer.value * (layers - 1) + eager
+
+
+def pass_ops(drafter: Drafter, network: Model, deployment: Deployment, work: Tokens) -> list[Op]:
+    """GPU ops of one draft pass: fusing projection, layers, LM head over the draft vocabulary."""
+    factor = shared_constant("draft_small_kernels_factor").value
+    mine = drafter_deployment(deployment)
+    ops = forward_pass(network, mine, work, small_kernels_factor=factor)
+    if drafter.fused_inputs:
+        inputs = drafter.fused_inputs * network.hidden
+        weights = network.weights.attention
+        ops.append(gemm_op("fuse", mine, work.rows, n=network.hidden, k=inputs, dtype=weights))
+    return ops
+
+
+def drafter_deployment(deployment: Deployment) -> Deployment:
+    """Where the drafter runs: on the target's GPUs or some of them, without pipeline or data-parallel attention."""
+    tp = deployment.drafter_tp or deployment.tp
+    return replace(deployment, tp=tp, ep=min(deployment.ep, tp), dp_attention=1, pp=1)
+
+
+def markov_s(drafter: Drafter, network: Model, deployment: Deployment, batch: Array) -> Array:
+    """DSpark's serial head, per drafted token: one row of rank `markov_rank` times the vocabulary."""
+    if drafter.markov_rank is None:
+        return np.zeros(())
+    mine = drafter_deployment(deployment)
+    vocab = split(network.vocab, mine.tp)
+    return gemm_op("markov", mine, batch, n=vocab, k=drafter.markov_rank, dtype="bf16").total_s
+
+
+def mean_query_len(drafter: Drafter, draft_len: Array, acceptance_length: Array | None) -> Array:
+    """Tokens per sequence in a verify pass, on average: 1 + D, or less where only a share of steps drafts.
+
+    A lookup drafts when it finds a match. The share is the drafter's `draft_fraction`, else estimated from how
+    much is accepted: min(1, 1.1*sqrt(AL - 1)) (fitted; range 0.8-1.4).
+    """
+    if drafter.network is not None:
+        return 1.0 + draft_len
+    if drafter.draft_fraction is not None:
+        return 1.0 + draft_len * drafter.draft_fraction
+    if acceptance_length is None:
+        return 1.0 + draft_len
+    share = np.minimum(1.0, shared_constant("lookup_rows").value * np.sqrt(np.maximum(acceptance_length - 1.0, 0.0)))
+    return 1.0 + draft_len * share

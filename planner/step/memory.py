@@ -1,0 +1,75 @@
+"""What one GPU must hold: weights, drafter, KV caches with look-ahead slots, saved states.
+
+A verify pass writes the cache of 1 + D tokens before it knows which survive, so each sequence needs that many slots
+beyond its context; a recurrent layer keeps 1 + q states while verifying (the last true one and one per token).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from specplan.planner.models.drafters import drafter_kv_bytes_per_token, drafter_weight_bytes
+
+from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.models.architecture import Model
+from specplan.planner.models.counts import kv_bytes, state_bytes_per_sequence, weight_bytes
+from specplan.planner.models.drafter import Drafter
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.engine_paths import shared_constant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes on one GPU; arrays over (D, B, S)."""
+
+    weights_bytes: float
+    drafter_bytes: float
+    cache_bytes: Array      # all sequences: KV of target and drafter, look-ahead slots, states
+    usable_bytes: float     # share of the device that the engine plans with
+    max_batch: Array        # sequences that fit, of this context and D
+
+    @property
+    def total_bytes(self) -> Array:
+        """Everything on one GPU."""
+        return self.weights_bytes + self.drafter_bytes + self.cache_bytes
+
+    @property
+    def fits(self) -> Array:
+        """Whether it fits, per cell."""
+        return np.asarray(self.total_bytes <= self.usable_bytes)
+
+
+def memory(
+    target: Model,
+    deployment: Deployment,
+    drafter: Drafter | None,
+    draft_len: ArrayLike,
+    batch: ArrayLike,
+    context_tokens: ArrayLike,
+) -> Memory:
+    """Memory of one GPU with `drafter` loaded (None: off)."""
+    draft = np.asarray(draft_len, dtype=float)
+    slots = np.asarray(context_tokens, dtype=float) + 1.0 + draft
+    tp = deployment.attention_tp
+    per_sequence = kv_bytes(target, deployment.kv_dtype, slots, tp=tp, pp=deployment.pp)
+    states = 1.0 if drafter is None else 2.0 + draft
+    per_sequence = per_sequence + state_bytes_per_sequence(target, tp=tp) / deployment.pp * states
+    weights = weight_bytes(target, tp=deployment.tp, ep=deployment.ep, pp=deployment.pp)
+    extra = 0.0
+    if drafter is not None and drafter.network is not None:
+        tp = deployment.drafter_tp or deployment.tp
+        extra = drafter_weight_bytes(drafter, tp=tp)
+        per_sequence = per_sequence + slots * drafter_kv_bytes_per_token(drafter, deployment.kv_dtype, tp=tp)
+    usable = deployment.gpu.hardware.memory_bytes * shared_constant("memory_fraction").value
+    room = np.maximum(usable - weights - extra, 0.0)
+    # attention groups hold different sequences; the fullest decides
+    groups = deployment.dp_attention
+    here = np.ceil(np.asarray(batch, dtype=float) / groups)
+    return Memory(
+        weights_bytes=weights,
+        drafter_bytes=extra,
+        cache_bytes=here * per_sequence,
+        usable_bytes=usable,
+        max_batch=np.floor(room / per_sequence) * groups,
+    )

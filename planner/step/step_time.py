@@ -1,0 +1,113 @@
+"""Seconds of one decode step, with and without speculation, over the (D, B, S) grid.
+
+off:    target(B, 1, S) + host_step
+D >= 0: target(B, 1 + D, S) + drafting(D, B, S) + host_step + spec_extra + per_seq * B
+
+D = 0 with a drafter loaded still pays the extra host work, so it is slower than off: two different rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.models.architecture import Model
+from specplan.planner.models.drafter import Drafter
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.drafting import Drafting, drafting, mean_query_len
+from specplan.planner.step.engine_paths import graph_rows, shared_constant
+from specplan.planner.step.forward import Op, Part, breakdown_s, forward_pass, total_s
+from specplan.planner.step.tokens import Tokens, tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffStep:
+    """Plain decoding. Arrays broadcast over (1, B, S)."""
+
+    step_s: Array
+    gpu_s: Array
+    host_s: float
+    parts_s: dict[Part, Array]
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculativeStep:
+    """One step with D drafted tokens. `step_s = verify_s + draft_s + overhead_s`, arrays over (D, B, S)."""
+
+    draft_len: Array
+    query_len: Array
+    verify_s: Array
+    draft_s: Array
+    overhead_s: Array
+    verify_ops: tuple[Op, ...]
+    drafting: Drafting
+
+    @property
+    def step_s(self) -> Array:
+        """Seconds of the whole step."""
+        return self.verify_s + self.draft_s + self.overhead_s
+
+
+def off_step(target: Model, deployment: Deployment, batch: ArrayLike, context_tokens: ArrayLike) -> OffStep:
+    """Plain decoding of B sequences with S cached tokens each."""
+    ops = forward_pass(target, deployment, _work(deployment, batch, np.ones(()), context_tokens))
+    gpu = total_s(ops)
+    host = deployment.path.host_step_s.value
+    return OffStep(
+        step_s=_host_bound(gpu, target, deployment) + host,
+        gpu_s=gpu,
+        host_s=host,
+        parts_s=breakdown_s(ops),
+        ops=tuple(ops),
+    )
+
+
+def speculative_step(
+    target: Model,
+    deployment: Deployment,
+    drafter: Drafter,
+    draft_len: ArrayLike,
+    batch: ArrayLike,
+    context_tokens: ArrayLike,
+    acceptance_length: Array | None = None,
+) -> SpeculativeStep:
+    """Draft D tokens and verify them in one pass. `acceptance_length` only sets how often a lookup drafts."""
+    draft = np.asarray(draft_len, dtype=float)
+    sequences: Array = np.asarray(batch, dtype=float)
+    query_len = mean_query_len(drafter, draft, acceptance_length)
+    ops = forward_pass(target, deployment, _work(deployment, batch, query_len, context_tokens))
+    proposal = drafting(drafter, deployment, draft, batch, context_tokens)
+    path = deployment.path
+    overhead = path.host_step_s.value + path.spec_extra_s.value + path.per_seq_s.value * sequences
+    return SpeculativeStep(
+        draft_len=draft,
+        query_len=query_len,
+        verify_s=_host_bound(total_s(ops), target, deployment),
+        draft_s=proposal.total_s,
+        overhead_s=overhead,
+        verify_ops=tuple(ops),
+        drafting=proposal,
+    )
+
+
+def prefill_s(target: Model, deployment: Deployment, input_tokens: float) -> float:
+    """Seconds that one inserted request of `input_tokens` takes from everyone else's decoding (E9).
+
+    Its roofline pass plus a fixed part per layer. The mean cached context of a prompt's tokens is half of it.
+    """
+    work = tokens(1.0, input_tokens, input_tokens / 2.0)
+    fixed = shared_constant("prefill_s_per_layer").value * target.layers
+    return float(total_s(forward_pass(target, deployment, work, head=False))) + fixed
+
+
+def _work(deployment: Deployment, batch: ArrayLike, query_len: Array, context_tokens: ArrayLike) -> Tokens:
+    rows = graph_rows(deployment.path.engine, batch, query_len)
+    return tokens(batch, query_len, context_tokens, rows)
+
+
+def _host_bound(gpu: Array, target: Model, deployment: Deployment) -> Array:
+    """Eager engines launch layer by layer: a pass is never faster than the host."""
+    return np.maximum(gpu, deployment.path.host_s_per_layer * target.layers)
