@@ -119,9 +119,9 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         _print_json(rows)
     else:
-        from specplan.planner.output import print_rows
+        from specplan.planner.output.rows import table_of_rows
 
-        print_rows(rows)
+        typer.echo(table_of_rows(rows))
 
 
 def _print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
@@ -167,7 +167,7 @@ def explain(
     batch: Annotated[str, typer.Option(help="One batch.")],
     context: Annotated[str, typer.Option(help="One context length, such as 4096 or 32k.")],
     gpu: Gpu = None, tp: Tp = None, engine: Engine = None,
-    allow_preliminary: Preliminary = False, as_json: Json = False, verbose: Verbose = False,
+    allow_preliminary: Preliminary = False, as_json: Json = False,
 ) -> None:
     """Show where the time of one step goes, op by op, and what binds at each draft length."""
     from specplan.planner.answer import explain as explain_step
@@ -180,7 +180,7 @@ def explain(
     if as_json:
         _print_json(explanation_json(found))
     else:
-        print_explanation(found, verbose=verbose)
+        print_explanation(found)
 
 
 @app.command(epilog="Example: specplan init my.yaml && specplan recommend --model my.yaml")

@@ -6,6 +6,7 @@ Rules that compare numbers (AL <= 1 + D, alpha within [0, 1]) belong to acceptan
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -18,7 +19,7 @@ MechanismName: TypeAlias = Literal[
     "draft_model", "eagle", "eagle3", "p_eagle", "pard", "mtp", "dflash", "dspark", "ngram", "suffix"
 ]
 WeightDtype: TypeAlias = Literal[
-    "fp32", "bf16", "fp16", "fp8", "fp8_block", "int8", "w8a16", "nvfp4", "mxfp4", "w4a16"
+    "fp32", "bf16", "fp16", "fp8", "fp8_block", "int8", "w8a16", "nvfp4", "nvfp4_w4a16", "mxfp4", "w4a16", "w4a16_g32"
 ]
 KvDtype: TypeAlias = Literal["bf16", "fp16", "fp8", "int8", "nvfp4"]
 ActivationDtype: TypeAlias = Literal["fp32", "bf16", "fp16"]
@@ -47,7 +48,7 @@ def _engine(value: Any) -> Any:
 def _lengths(value: Any) -> float | dict[int, float]:
     """AL as one number, or by draft length."""
     if _is_number(value):
-        return float(value)
+        return _finite(value, "AL")
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"must be a number, or a mapping of draft lengths to numbers, not {shown(value)}")
     return {_count(key, "a draft length"): _finite(item, f"AL at draft length {key}") for key, item in value.items()}
@@ -68,7 +69,7 @@ def _histogram(value: Any) -> tuple[int, ...]:
 
 def _draft_lens(value: Any) -> tuple[int, ...]:
     if isinstance(value, str):
-        value = [int(part) if part.strip().isdecimal() else part for part in value.split(",")]
+        value = [part.strip() for part in value.split(",")]
     items = value if isinstance(value, list | tuple) else [value]
     return tuple(sorted({_count(item, "a draft length") for item in items}))
 
@@ -82,7 +83,7 @@ def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:
 
 
 def _finite(value: Any, what: str) -> float:
-    if not _is_number(value) or not abs(value) < float("inf"):
+    if not _is_number(value) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"{what} must be a finite number, not {shown(value)}")
     return float(value)
 

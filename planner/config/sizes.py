@@ -27,7 +27,7 @@ def size(written: Any) -> int:
         number = written
     elif isinstance(written, str) and (match := _SIZE.match(written.strip().lower())) is not None:
         number = float(match[1]) * _UNITS[match[2] or ""]
-    if number is None or number != int(number):
+    if number is None or (abs(number) < LARGEST and number != int(number)):
         raise ValueError(f"must be a whole number such as 8, 32k (32000) or 32ki (32768), not {shown(written)}")
     if not 1 <= number <= LARGEST:
         raise ValueError(f"must be between 1 and {LARGEST}, not {shown(written)}")
