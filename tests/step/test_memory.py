@@ -1,0 +1,54 @@
+"""What fits: weights, caches with look-ahead, saved states, counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specplan.planner.models.architecture import Model
+from specplan.planner.models.drafters import load_drafter
+from specplan.planner.models.reader import load_model
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.memory import memory
+
+LLAMA_8B_KV = 2 * 8 * 128 * 32 * 2     # bytes per token: K and V, 8 heads of 128, 32 layers, bf16 = 128 KiB
+
+
+def test_llama_3_1_8b_by_hand(llama_8b: Model, h200: Deployment) -> None:
+    found = memory(llama_8b, h200, None, 0.0, 16, 4000)
+    assert found.weights_bytes == pytest.approx(16.06e9, rel=0.01)
+    assert float(found.cache_bytes) == pytest.approx(16 * 4001 * LLAMA_8B_KV)
+    assert float(found.max_batch) == (0.9 * 141e9 - found.weights_bytes) // (4001 * LLAMA_8B_KV)
+    assert bool(found.fits)
+
+
+def test_look_ahead_slots_and_the_drafters_cache_count(llama_8b: Model, h200: Deployment) -> None:
+    """EAGLE-3 adds one layer of cache; D = 7 needs seven more slots per sequence than D = 0."""
+    eagle = load_drafter("eagle3", llama_8b)
+    found = memory(llama_8b, h200, eagle, np.array([0.0, 7.0]), 16, 4000)
+    own = LLAMA_8B_KV / 32
+    assert found.cache_bytes == pytest.approx([16 * 4001 * (LLAMA_8B_KV + own), 16 * 4008 * (LLAMA_8B_KV + own)])
+    assert found.drafter_bytes > 0
+    assert found.max_batch[1] < float(memory(llama_8b, h200, None, 0.0, 16, 4000).max_batch)
+
+
+def test_tp_splits_kv_heads_until_each_gpu_has_one(llama_8b: Model, h200: Deployment) -> None:
+    one, eight, sixteen = (float(memory(llama_8b, replace(h200, tp=tp), None, 0.0, 1, 999).cache_bytes)
+                           for tp in (1, 8, 16))
+    assert eight == pytest.approx(one / 8)
+    assert sixteen == eight
+
+
+def test_a_batch_that_does_not_fit_is_marked(llama_8b: Model, h200: Deployment) -> None:
+    found = memory(llama_8b, h200, None, 0.0, np.array([1.0, 4096.0]), 32000)
+    assert found.fits.tolist() == [True, False]
+
+
+def test_a_hybrid_keeps_one_state_per_token_while_verifying(h200: Deployment) -> None:
+    model = load_model("qwen3.5-27b")
+    ngram = load_drafter("ngram", model)
+    off = memory(model, h200, None, 0.0, 1, 1000).cache_bytes
+    idle, four = memory(model, h200, ngram, np.array([0.0, 4.0]), 1, 1000).cache_bytes
+    assert float(four - idle) > 3.9 * float(idle - off) > 0
