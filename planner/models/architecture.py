@@ -147,6 +147,7 @@ class MtpModules:
     layer: Layer                # the (main) layer of one module
     projection_inputs: int = 2  # hidden states and embeddings concatenated before the layer
     layers: int = 1             # layers in one module
+    weights: WeightDtypes | None = None     # where they differ from the model's (quantised models often keep 16 bit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

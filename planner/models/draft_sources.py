@@ -71,7 +71,7 @@ def mtp_drafter(target: Model, model: Reference | None) -> Drafter:
     module = target.mtp
     network = Model(
         name=f"{target.name}-mtp", hidden=target.hidden, vocab=target.vocab, tied_head=target.tied_head,
-        groups=(LayerGroup(layer=module.layer, count=module.layers),), weights=target.weights,
+        groups=(LayerGroup(layer=module.layer, count=module.layers),), weights=module.weights or target.weights,
         kv_dtype=target.kv_dtype, model_type=target.model_type, qkv_bias=target.qkv_bias,
     )
     notes: tuple[Note, ...] = ()

@@ -154,7 +154,12 @@ def _compressed(mixer: CompressedAttention, hidden: int, tp: int) -> tuple[Matri
         # overlapping windows (CSA) compress two streams of keys and gates, HCA one
         streams = 2 if mixer.index is not None else 1
         found.append(Matrix(name="compressor", n=2 * streams * mixer.head_dim, k=hidden, role="attention"))
-    return (*found, *_index(mixer.index, hidden, mixer.q_lora_rank))
+    if mixer.index is not None:     # the index has a compressor of its own: two streams of keys and gates
+        found.append(Matrix(name="index_compressor", n=4 * mixer.index.head_dim, k=hidden, role="attention"))
+        found.append(Matrix(name="index_q", n=mixer.index.heads * mixer.index.head_dim, k=mixer.q_lora_rank,
+                            role="attention"))
+        found.append(Matrix(name="index_weights", n=mixer.index.heads, k=hidden, role="attention"))
+    return tuple(found)
 
 
 def _index(index: SparseIndex | None, hidden: int, query_input: int) -> tuple[Matrix, ...]:
@@ -162,7 +167,9 @@ def _index(index: SparseIndex | None, hidden: int, query_input: int) -> tuple[Ma
         return ()
     return (
         Matrix(name="index_q", n=index.heads * index.head_dim, k=query_input, role="attention"),
-        Matrix(name="index_k", n=index.head_dim + index.heads, k=hidden, role="attention"),
+        # and, where single tokens are picked, one weight per index head
+        Matrix(name="index_k", n=index.head_dim + (index.heads if index.block_tokens == 1 else 0), k=hidden,
+               role="attention"),
     )
 
 
@@ -170,13 +177,17 @@ def _recurrent(mixer: RecurrentMixer, hidden: int, tp: int) -> tuple[Matrix, ...
     keys = local_heads(mixer.key_heads, tp) * mixer.key_dim
     heads = local_heads(mixer.value_heads, tp)
     values = heads * mixer.value_dim
+    gates: tuple[Matrix, ...] = ()
     if mixer.kind == "mamba2":      # z, x, B, C, dt
         inputs = 2 * values + 2 * keys + heads
     elif mixer.kind == "gdn":       # q, k, v, z, beta, a
         inputs = 2 * keys + 2 * values + 2 * heads
-    else:                           # kda: q, k, v, full-rank gate; decay through a low rank of one head
-        inputs = 2 * keys + 2 * values + heads + mixer.value_dim
+    else:       # kda: q, k, v, beta; decay through a rank of one head, output gate through one too or of full rank
+        low_rank = 1 if mixer.full_rank_gate else 2
+        inputs = 2 * keys + values + heads + (values if mixer.full_rank_gate else 0) + low_rank * mixer.value_dim
+        gates = (Matrix(name="gates_b", n=values, k=mixer.value_dim, role="attention", count=low_rank),)
     return (
         Matrix(name="in_proj", n=inputs, k=hidden, role="attention"),
+        *gates,
         Matrix(name="out_proj", n=hidden, k=values, role="attention"),
     )

@@ -21,8 +21,11 @@ from specplan.planner.models.field_names import (
 )
 from specplan.planner.models.fields import MOST_LAYERS, Fields
 from specplan.planner.models.json_file import read_json
+from specplan.planner.models.known_fields import check_kind, check_unknown_sizes
 from specplan.planner.models.layer_kinds import hybrid_blocks
+from specplan.planner.models.mtp import read_mtp
 from specplan.planner.models.puzzle import read_block_configs
+from specplan.planner.models.quantization import read_storage
 
 PRESETS = Path(__file__).parent / "presets"
 CONFIG_NAMES = ("config.json", "params.json")
@@ -38,23 +41,30 @@ def read_model(
     """
     fields = Fields(_flatten(values if quant_fields is None else {**values, "_hf_quant_config": quant_fields}))
     family = str(fields.values.get("model_type") or "")
-    layers = _layer_count(fields)
+    check_kind(fields)
     fields.raise_faults()
+    check_unknown_sizes(fields)
+    layers = _layer_count(fields)
+    if not fields.has("layers") and not fields.has("hybrid_blocks") and not fields.has("hybrid_letters"):
+        fields.raise_faults()
     if fields.values.get("block_configs") is not None:
         found = read_block_configs(fields, layers)
     else:
         _check_head_dim(fields, family)
         mixers, ffns = read_mixers(fields, layers), read_ffns(fields, layers)
         found = [Layer(mixer=mixer, ffn=ffn) for mixer, ffn in zip(mixers, ffns, strict=True)]
+    storage = read_storage(fields, layers)
+    mtp = read_mtp(fields, found)
     model = Model(
         name=name, hidden=fields.size("hidden"), vocab=fields.size("vocab"),
         tied_head=fields.flag("tied", default=family.startswith(TIED_BY_DEFAULT)),
         groups=tuple(LayerGroup(layer=layer, count=count) for layer, count in Counter(found).items()),
+        weights=storage.weights, kv_dtype=storage.kv_dtype, quantization=storage.word,
+        mtp=mtp if mtp is None or storage.mtp == storage.weights else replace(mtp, weights=storage.mtp),
         max_positions=fields.optional_size("positions"), model_type=family, qkv_bias=fields.flag("bias"), source=source,
-        notes=tuple(fields.notes),
     )
     fields.raise_faults()
-    return model
+    return replace(model, notes=tuple(fields.notes))
 
 
 @cache
