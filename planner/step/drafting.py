@@ -19,7 +19,7 @@ from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import ONE_PASS, SERIAL, Drafter
 from specplan.planner.models.matrices import split
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.engine_paths import EnginePath, shared_constant
+from specplan.planner.step.engine_paths import EnginePath
 from specplan.planner.step.forward import Op, forward_pass, gemm_op, total_s
 from specplan.planner.step.tokens import Tokens, tokens
 
@@ -40,9 +40,17 @@ def depth_ratio(drafter: Drafter, target: Model) -> float:
 
 
 def drafting(
-    drafter: Drafter, deployment: Deployment, draft_len: ArrayLike, batch: ArrayLike, context_tokens: ArrayLike
+    drafter: Drafter,
+    deployment: Deployment,
+    draft_len: ArrayLike,
+    batch: ArrayLike,
+    context_tokens: ArrayLike,
+    branches: ArrayLike = 1.0,
 ) -> Drafting:
-    """Time to draft `draft_len` tokens for each of B sequences; zero at D = 0."""
+    """Time to draft `draft_len` tokens for each of B sequences; zero at D = 0.
+
+    A tree that keeps `branches` tokens per level has serial passes of that many rows per sequence after the first.
+    """
     drafted = np.asarray(draft_len, dtype=float)
     if drafter.network is None:
         return Drafting(total_s=np.zeros(()), pass_ops=(), floor_s=0.0, passes=np.zeros(()))
@@ -51,7 +59,12 @@ def drafting(
     if drafter.mechanism in SERIAL:
         ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, 1.0, context_tokens))
         each = pnorm(total_s(ops), floor, 2.0)
-        return Drafting(total_s=drafted * each, pass_ops=tuple(ops), floor_s=floor, passes=drafted)
+        total = drafted * each
+        if np.any(np.asarray(branches) > 1):
+            wide = pass_ops(drafter, drafter.network, deployment, tokens(batch, np.asarray(branches), context_tokens))
+            later = np.maximum(drafted - 1.0, 0.0) * pnorm(total_s(wide), floor, 2.0)
+            total = np.minimum(drafted, 1.0) * each + later
+        return Drafting(total_s=total, pass_ops=tuple(ops), floor_s=floor, passes=drafted)
     assert drafter.mechanism in ONE_PASS
     width = np.maximum(drafted + anchor_tokens(drafter), 1.0)
     ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, width, context_tokens))
@@ -74,7 +87,7 @@ def pass_floor_s(path: EnginePath, layers: int) -> float:
 
 def pass_ops(drafter: Drafter, network: Model, deployment: Deployment, work: Tokens) -> list[Op]:
     """GPU ops of one draft pass: fusing projection, layers, LM head over the draft vocabulary."""
-    factor = shared_constant("draft_small_kernels_factor").value
+    factor = deployment.path.constant("draft_small_kernels_factor")
     mine = drafter_deployment(deployment)
     ops = forward_pass(network, mine, work, small_kernels_factor=factor)
     if drafter.fused_inputs:
@@ -99,7 +112,9 @@ def markov_s(drafter: Drafter, network: Model, deployment: Deployment, batch: Ar
     return gemm_op("markov", mine, batch, n=vocab, k=drafter.markov_rank, dtype="bf16").total_s
 
 
-def mean_query_len(drafter: Drafter, draft_len: Array, acceptance_length: Array | None) -> Array:
+def mean_query_len(
+    drafter: Drafter, path: EnginePath, draft_len: Array, acceptance_length: Array | None
+) -> Array:
     """Tokens per sequence in a verify pass, on average: 1 + D, or less where only a share of steps drafts.
 
     A lookup drafts when it finds a match. The share is the drafter's `draft_fraction`, else estimated from how
@@ -111,5 +126,5 @@ def mean_query_len(drafter: Drafter, draft_len: Array, acceptance_length: Array 
         return 1.0 + draft_len * drafter.draft_fraction
     if acceptance_length is None:
         return 1.0 + draft_len
-    share = np.minimum(1.0, shared_constant("lookup_rows").value * np.sqrt(np.maximum(acceptance_length - 1.0, 0.0)))
+    share = np.minimum(1.0, path.constant("lookup_rows") * np.sqrt(np.maximum(acceptance_length - 1.0, 0.0)))
     return 1.0 + draft_len * share

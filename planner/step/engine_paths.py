@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ class EnginePath:
     host_s_per_layer: float = 0.0               # above 0: eager host, step >= layers * this
     draft_layer_factor: float = 1.0
     version_given: bool = True
+    shared: Mapping[str, FixedCost] = field(default_factory=dict, compare=False)    # constants of all paths
+
+    def constant(self, name: str) -> float:
+        """Value of one of the constants that all paths share."""
+        return self.shared[name].value
 
     def notes(self, mechanism: str) -> tuple[Note, ...]:
         """What to say about the evidence for this mechanism on this path."""
@@ -152,6 +157,7 @@ def _path(name: str, fields: Mapping[str, Any], *, version_given: bool) -> Engin
         host_s_per_layer=float(fields.get("host_s_per_layer", 0.0)),
         draft_layer_factor=float(fields.get("draft_layer_factor", 1.0)),
         version_given=version_given,
+        shared={key: shared_constant(key) for key in _table()["shared"]},
     )
 
 

@@ -26,7 +26,6 @@ from specplan.planner.models.architecture import Layer, Model, MoeFfn
 from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION, BYTES_PER_WEIGHT
 from specplan.planner.models.matrices import Matrix, ffn_matrices, mixer_matrices, split
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.engine_paths import shared_constant
 from specplan.planner.step.mixers import mixer_ops
 from specplan.planner.step.tokens import Tokens
 
@@ -101,7 +100,7 @@ def layer_ops(
             yield from _exchange(network, deployment, work.rows, deployment.tp, "ffn")
     halves = (layer.mixer is not None) + (layer.ffn is not None)
     launch = deployment.path.kernel_launch_factor
-    small = shared_constant("small_kernels_s_per_layer").value * small_kernels_factor * launch * halves / 2
+    small = deployment.path.constant("small_kernels_s_per_layer") * small_kernels_factor * launch * halves / 2
     yield constant_op("small_kernels", small)
 
 
@@ -175,7 +174,7 @@ def _expert_ops(network: Model, ffn: MoeFfn, deployment: Deployment, work: Token
         weight_bytes=BYTES_PER_WEIGHT[dtype],
     )
     yield Op(name="experts", part="moe", time=shrink_launch(time, deployment))
-    router = shared_constant("moe_router_s_per_layer").value * deployment.path.kernel_launch_factor
+    router = deployment.path.constant("moe_router_s_per_layer") * deployment.path.kernel_launch_factor
     yield constant_op("router", router, "moe")
 
 

@@ -16,7 +16,6 @@ from specplan.planner.models.architecture import Model
 from specplan.planner.models.counts import kv_bytes, state_bytes_per_sequence, weight_bytes
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.engine_paths import shared_constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ def memory(
         tp = deployment.drafter_tp or deployment.tp
         extra = drafter_weight_bytes(drafter, tp=tp)
         per_sequence = per_sequence + slots * drafter_kv_bytes_per_token(drafter, deployment.kv_dtype, tp=tp)
-    usable = deployment.gpu.hardware.memory_bytes * shared_constant("memory_fraction").value
+    usable = deployment.gpu.hardware.memory_bytes * deployment.path.constant("memory_fraction")
     room = np.maximum(usable - weights - extra, 0.0)
     # attention groups hold different sequences; the fullest decides
     groups = deployment.dp_attention

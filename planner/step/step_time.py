@@ -17,7 +17,7 @@ from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.drafting import Drafting, drafting, mean_query_len
-from specplan.planner.step.engine_paths import graph_rows, shared_constant
+from specplan.planner.step.engine_paths import graph_rows
 from specplan.planner.step.forward import Op, Part, breakdown_s, forward_pass, total_s
 from specplan.planner.step.tokens import Tokens, tokens
 
@@ -73,13 +73,22 @@ def speculative_step(
     batch: ArrayLike,
     context_tokens: ArrayLike,
     acceptance_length: Array | None = None,
+    *,
+    verified_tokens: ArrayLike | None = None,
+    branches: ArrayLike = 1.0,
 ) -> SpeculativeStep:
-    """Draft D tokens and verify them in one pass. `acceptance_length` only sets how often a lookup drafts."""
+    """Draft D tokens and verify them in one pass. `acceptance_length` only sets how often a lookup drafts.
+
+    `verified_tokens` replaces 1 + D as the tokens per sequence of the verify pass: the nodes of a tree (root
+    included, with `branches` tokens kept per level), or the mean of a schedule that verifies only what it trusts.
+    """
     draft = np.asarray(draft_len, dtype=float)
     sequences: Array = np.asarray(batch, dtype=float)
-    query_len = mean_query_len(drafter, draft, acceptance_length)
+    query_len = mean_query_len(drafter, deployment.path, draft, acceptance_length)
+    if verified_tokens is not None:
+        query_len = np.where(draft > 0, np.asarray(verified_tokens, dtype=float), 1.0)
     ops = forward_pass(target, deployment, _work(deployment, batch, query_len, context_tokens))
-    proposal = drafting(drafter, deployment, draft, batch, context_tokens)
+    proposal = drafting(drafter, deployment, draft, batch, context_tokens, branches)
     path = deployment.path
     overhead = path.host_step_s.value + path.spec_extra_s.value + path.per_seq_s.value * sequences
     return SpeculativeStep(
@@ -99,7 +108,7 @@ def prefill_s(target: Model, deployment: Deployment, input_tokens: float) -> flo
     Its roofline pass plus a fixed part per layer. The mean cached context of a prompt's tokens is half of it.
     """
     work = tokens(1.0, input_tokens, input_tokens / 2.0)
-    fixed = shared_constant("prefill_s_per_layer").value * target.layers
+    fixed = deployment.path.constant("prefill_s_per_layer") * target.layers
     return float(total_s(forward_pass(target, deployment, work, head=False))) + fixed
 
 

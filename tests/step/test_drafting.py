@@ -72,7 +72,7 @@ def test_a_lookup_costs_the_gpu_nothing_and_verifies_fewer_rows(llama_8b: Model,
 def test_share_of_lookups_that_draft_follows_what_is_accepted(llama_8b: Model) -> None:
     """min(1, 1.1*sqrt(AL - 1)): AL 1.25 drafts in 55 % of the steps, AL 2 in all of them."""
     ngram = load_drafter("ngram", llama_8b)
-    rows = mean_query_len(ngram, np.array([4.0, 4.0]), np.array([1.25, 2.0]))
+    rows = mean_query_len(ngram, engine_path("vllm", "0.24.0"), np.array([4.0, 4.0]), np.array([1.25, 2.0]))
     assert rows == pytest.approx([1 + 4 * 0.55, 5.0])
 
 
