@@ -1,57 +1,67 @@
-"""Attention kernel families as data: how each turns query rows into tiles, splits the KV cache, and where it breaks."""
+"""Attention kernel designs as data: how each turns query rows into tiles, splits the KV cache, and where it breaks.
+
+The data is gpu_profiles/kernels/attention.yaml; its head says what each key means.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-import yaml
-
+from specplan.planner.config.yaml_reader import load_data
 from specplan.planner.kernels.profile import PROFILES
-from specplan.planner.messages import InputError, nearest
 
 FAMILY_FILE = PROFILES / "kernels" / "attention.yaml"
+
+Form: TypeAlias = Literal["walk_fa3", "walk_fa2", "walk_gen", "walk_tile", "ramp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cliff:
-    """A shape range in which the kernel runs another, much slower path that no smooth form describes."""
+    """A range of shapes in which a kernel takes another, much slower path that no smooth form describes."""
 
     name: str
     message: str
-    group_size: tuple[float, float] = (0.0, float("inf"))
-    query_len: tuple[float, float] = (0.0, float("inf"))
+    group_size: tuple[float, float]
+    query_len: tuple[float, float]
 
-    def holds(self, group_size: float, max_query_len: int, level: str = "measured") -> bool:
-        """Whether a call with this group size, and up to this query length, falls off."""
-        del level
-        inside = self.group_size[0] <= group_size <= self.group_size[1]
-        return inside and self.query_len[0] <= max_query_len and self.query_len[1] >= 1
+    def reached(self, group_size: float, max_query_len: int) -> bool:
+        """Whether some query length from 1 to `max_query_len` falls into the range."""
+        return self.group_size[0] <= group_size <= self.group_size[1] and self.query_len[0] <= max_query_len
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRule:
+    """How the KV cache of one sequence is split over CTAs: at q = 1 (decode), at q > 1 (verify), into at most `cap`."""
+
+    rule: str
+    decode: bool
+    verify: bool
+    cap: int
+    kv_block_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionFamily:
-    """One kernel design. Tile lists by head width: the last tile is the largest, smaller ones serve fewer rows."""
+    """One kernel design. The last tile of a head width is the largest; smaller ones serve fewer rows."""
 
     name: str
     title: str
-    form: str                                   # equation where no measured entry says otherwise
+    arch: tuple[str, ...]                           # architectures that it runs on
+    form: Form                                      # equation where no measured entry says otherwise
     packing: Literal["rows", "whole_tokens", "none"]
+    packs_single_token: bool                        # without packing: whether q = 1 still shares a tile
     reread: Literal["once", "per_tile", "per_head"]
-    tile_list: tuple[tuple[int, tuple[int, ...]], ...]      # (up to this head_dim, tiles)
-    arch: tuple[str, ...]                       # architectures it runs on
-    grows_with_group: bool                      # one tile takes a whole token however large the group is
-    row_tile: int
-    packs_single_token: bool                    # unpacked kernels may still pack the heads of one token
-    split_rule: str
-    splits_decode: bool
-    splits_verify: bool
-    split_cap: int
-    kv_block_tokens: int
+    tile_list: tuple[tuple[int, tuple[int, ...]], ...]  # (up to this head_dim, tiles)
+    tile_grows_with_group: bool                     # a tile takes a whole token however large the group is
+    row_tile: int                                   # rows after which the walk of a CTA costs more
+    math_tile: int                                  # rows are padded to this in the math
     ctas_per_sm: int
-    kv_efficiency: float                        # share of datasheet bandwidth at large KV
+    split: SplitRule
+    kv_efficiency: float                            # share of datasheet bandwidth at large KV
     relative_tile_cost: Mapping[int, float]
     exp: str
     launch_s: float
@@ -62,67 +72,55 @@ class AttentionFamily:
 
     def tiles(self, head_dim: int) -> tuple[int, ...]:
         """Tile sizes in rows for this head width, smallest first."""
-        for limit, tiles in self.tile_list:
-            if head_dim <= limit:
-                return tiles
-        return self.tile_list[-1][1]
+        return next((tiles for limit, tiles in self.tile_list if head_dim <= limit), self.tile_list[-1][1])
 
 
 @functools.lru_cache(maxsize=1)
 def attention_families() -> Mapping[str, AttentionFamily]:
-    """All families by name."""
-    return {name: _family(name, raw) for name, raw in _raw()["families"].items()}
+    """All designs by name."""
+    return {name: _family(name, raw) for name, raw in _data()["families"].items()}
 
 
 @functools.lru_cache(maxsize=1)
-def default_families() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(engine, architecture, families in order of preference)."""
-    return tuple((row["engine"], arch, tuple(row["families"])) for row in _raw()["defaults"] for arch in row["arch"])
-
-
-def find_family(name: str) -> AttentionFamily:
-    """The family of this name, or an error with the nearest ones."""
-    families = attention_families()
-    if name not in families:
-        raise InputError(f"attention_kernel: no kernel family '{name}'{nearest(name, families)}")
-    return families[name]
+def default_families() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """(engine, architecture) -> designs in order of preference."""
+    return {(row["engine"], arch): tuple(row["families"]) for row in _data()["defaults"] for arch in row["arch"]}
 
 
 @functools.lru_cache(maxsize=1)
-def _raw() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.load(FAMILY_FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)  # noqa: S506
-    return loaded
+def _data() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = load_data(FAMILY_FILE)
+    return data
 
 
 def _family(name: str, raw: Mapping[str, Any]) -> AttentionFamily:
     return AttentionFamily(
         name=name,
         title=raw["title"],
+        arch=tuple(raw["arch"]),
         form=raw["form"],
         packing=raw["packing"],
-        reread=raw["reread"],
-        tile_list=tuple((int(row["head_dim_max"]), tuple(row["tiles"])) for row in raw["tile_rows"]),
-        arch=tuple(raw["arch"]),
-        grows_with_group=raw.get("tile_grows_with_group", False),
-        row_tile=raw["row_tile"],
         packs_single_token=raw.get("packs_single_token", False),
-        split_rule=raw["split"]["rule"],
-        splits_decode=raw["split"]["decode"],
-        splits_verify=raw["split"]["verify"],
-        split_cap=raw["split"]["cap"],
-        kv_block_tokens=raw["split"]["kv_block_tokens"],
+        reread=raw["reread"],
+        tile_list=tuple((row["head_dim_max"], tuple(row["tiles"])) for row in raw["tile_rows"]),
+        tile_grows_with_group=raw.get("tile_grows_with_group", False),
+        row_tile=raw["row_tile"],
+        math_tile=raw.get("math_tile", 64),
         ctas_per_sm=raw.get("ctas_per_sm", 1),
+        split=SplitRule(**raw["split"]),
         kv_efficiency=raw["kv_efficiency"],
-        relative_tile_cost={int(tile): float(cost) for tile, cost in raw.get("relative_tile_cost", {}).items()},
+        relative_tile_cost=raw.get("relative_tile_cost", {}),
         exp=raw["exp"],
-        launch_s=float(raw["launch_s"]),
-        wave_s=float(raw["wave_s"]),
-        row_s=float(raw.get("row_s", 0.0)),
-        cliffs=tuple(
-            Cliff(name=c["name"], message=c["message"],
-                  group_size=tuple(c.get("group_size", (0.0, float("inf")))),  # type: ignore[arg-type]
-                  query_len=tuple(c.get("query_len", (0.0, float("inf")))))  # type: ignore[arg-type]
-            for c in raw.get("cliffs", ())
-        ),
+        launch_s=raw["launch_s"],
+        wave_s=raw["wave_s"],
+        row_s=raw.get("row_s", 0.0),
+        cliffs=tuple(_cliff(cliff) for cliff in raw["cliffs"]),
         sources=tuple(raw["sources"]),
     )
+
+
+def _cliff(raw: Mapping[str, Any]) -> Cliff:
+    low_group, high_group = raw.get("group_size", (0, math.inf))
+    low_query, high_query = raw.get("query_len", (1, math.inf))
+    return Cliff(name=raw["name"], message=raw["message"], group_size=(low_group, high_group),
+                 query_len=(low_query, high_query))

@@ -21,8 +21,8 @@ ROUTING: dict[str, float] = {"balanced": -1.0, "uniform": math.inf, "power_law_1
 SPECIAL_TOKENS = 2
 SPECIAL_NOTE = Note(
     "moe-few-tokens",
-    "1 or 2 tokens run special single-token expert kernels that the fit does not describe: "
-    "measured 15 to 25 % faster at T = 1 and 7 to 14 % at T = 2 than priced (kernel_fits.md, section 4)",
+    "1 or 2 tokens run special expert kernels that the fit does not describe: priced 16 % too fast to 24 % too slow at "
+    "one token, depending on the kernel (most bf16 and nvfp4 ones 10 to 20 % too slow)",
 )
 
 
@@ -58,7 +58,7 @@ def distinct_experts(tokens: ArrayLike, *, experts: int, top_k: int, skew: float
     else:
         missed = np.maximum(1.0 + load / skew, 0.0) ** -skew
     hit = top_k + (experts - top_k) * (1.0 - missed)
-    return np.minimum(hit, np.minimum(experts, np.maximum(t, 1.0) * top_k))
+    return np.asarray(np.minimum(hit, np.minimum(experts, np.maximum(t, 1.0) * top_k)))
 
 
 def moe_time(
@@ -78,7 +78,7 @@ def moe_time(
     """Seconds of one routed-expert block on one GPU; `tokens` are all tokens of the expert-parallel group.
 
     A = distinct experts on this GPU, rows = T k / ep, padded = A * 16 * ceil(rows / A / 16)
-    t = launch + token * 4 T h + pnorm((A W + 4 T h) / stream, 2 padded mats h i / mma) + expert * A | k_chain (h + i)/1024
+    t = launch + token 4 T h + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma) + expert A + k_chain (h + i)/1024
     """
     t = np.asarray(tokens, dtype=float)
     width = math.ceil(intermediate / tp / WIDTH_TILE) * WIDTH_TILE

@@ -1,4 +1,4 @@
-"""What a priced kernel is: seconds, split into the resources that it waits for."""
+"""What a priced kernel is: seconds, split into the resources that it waits for, and where its numbers come from."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from specplan.planner.arrays import Array
 from specplan.planner.messages import Note
 
 Bound: TypeAlias = Literal["memory", "tensor", "exp", "launch", "network"]
+Level: TypeAlias = Literal["measured", "prior"]
+Quality: TypeAlias = Literal["ok", "rough"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +21,12 @@ class Evidence:
     """Where a kernel's numbers come from and how wrong they are on shapes that the fit never saw.
 
     `level` is `measured` (fitted to timings of this GPU) or `prior` (carried over from another GPU or a datasheet).
-    Errors are mean / p90 of |predicted / measured - 1| in percent on held-out rows; None where nobody measured.
+    Errors are of |predicted / measured - 1| in percent on held-out rows; None where nobody measured.
     """
 
-    level: Literal["measured", "prior"]
+    level: Level
     source: str
-    quality: Literal["ok", "rough"] = "ok"
+    quality: Quality = "ok"
     error_median_pct: float | None = None
     error_mean_pct: float | None = None
     error_p90_pct: float | None = None
@@ -50,4 +52,16 @@ class KernelTime:
         """Name of the largest part in each cell of the grid."""
         names = list(self.parts)
         stacked = np.stack(np.broadcast_arrays(*(np.asarray(part, dtype=float) for part in self.parts.values())))
-        return np.asarray(names)[np.argmax(stacked, axis=0)]
+        return np.asarray(np.asarray(names)[np.argmax(stacked, axis=0)], dtype=np.str_)
+
+
+def range_notes(kernel_id: str, evidence: Evidence, **used: tuple[float, float]) -> tuple[Note, ...]:
+    """Warnings for axes on which a query, from lowest to highest value, leaves the range of the kernel's fit."""
+    notes = []
+    for axis, (lowest, highest) in used.items():
+        low, high = evidence.fitted_range.get(axis, (0.0, float("inf")))
+        if lowest < low or highest > high:
+            asked = f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
+            notes.append(Note("outside-fitted-range", f"{kernel_id}: {axis} {asked} is outside the range of its fit, "
+                                                      f"{low:g} to {high:g}"))
+    return tuple(notes)
