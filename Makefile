@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: demo test lint tests test-slow test-kernels clean
+.PHONY: demo test lint tests test-slow test-kernels bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/specplan recommend --model examples/llama-3.3-70b-h200.yaml
@@ -29,6 +29,10 @@ test-slow: $(VENV)/installed-dev
 # Kernels on a CUDA device, or in Triton's interpreter without one. PyTorch brings CUDA (3 GB), so it stays out of `test`.
 test-kernels: $(VENV)/installed-torch
 	$(BIN)/python -m pytest -m gpu
+
+# Start-up time, memory and grid speed of this machine, as JSON.
+bench: $(VENV)/installed-dev
+	$(BIN)/python tests/bench.py
 
 clean:
 	rm -rf $(VENV) dist build

@@ -257,7 +257,7 @@ def _price(family: str, gpu: str, kernel: str | None, l2_warm: bool, as_json: bo
     """Price the product of all lists of `inputs`, in the order written, the last list changing fastest."""
     from specplan.planner.kernels.op import price_op
 
-    words = {name: (value,) for name, value in inputs.items() if name in {"kind", "dtype", "kv_dtype"}}
+    words = {name: (value,) for name, value in inputs.items() if name in {"kind", "dtype", "kv_dtype", "routing"}}
     counts = _counts({name: value for name, value in inputs.items() if name not in words})
     ordered = {name: words.get(name) or counts[name] for name in inputs}
     _print_rows(price_op(family, gpu=gpu, kernel=kernel, inputs=ordered, l2_warm=l2_warm), as_json=as_json)
@@ -297,11 +297,13 @@ def allreduce(
                        "--experts 256 --top-k 8 --dtype fp8")
 def moe(
     gpu: OneGpu, tokens: Counts, hidden: Counts, intermediate: Counts, experts: Counts, top_k: Counts, tp: Counts = "1",
-    ep: Counts = "1", dtype: Dtype = "bf16", kernel: Kernel = None, as_json: Json = False,
+    ep: Counts = "1", dtype: Dtype = "bf16",
+    routing: Annotated[str, typer.Option(help="How evenly tokens spread over experts.")] = "uniform",
+    kernel: Kernel = None, as_json: Json = False,
 ) -> None:
     """Routed experts of one layer, for the tokens of the whole expert-parallel group."""
     _price("moe", gpu, kernel, False, as_json, tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts,
-           top_k=top_k, tp=tp, ep=ep, dtype=dtype)
+           top_k=top_k, tp=tp, ep=ep, dtype=dtype, routing=routing)
 
 
 @op_app.command(epilog="Example: specplan op mla --gpu h200-sxm --batch 8 --context 32k --heads 16 --query-len 1,2,4")

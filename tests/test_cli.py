@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from specplan import __version__
 from specplan.cli import app
+from specplan.planner.config.sizes import sizes
 
 ROOT = Path(__file__).parents[1]
 GOOD = """\
@@ -197,6 +199,60 @@ def test_bad_files(tmp_path: Path) -> None:
 )
 def test_usage_faults_are_exit_2(arguments: tuple[str, ...]) -> None:
     assert refused(*arguments)
+
+
+OPS = {
+    "attention": "--batch 1,8 --context 4k --query-heads 8 --kv-heads 1 --query-len 1,2,4",
+    "gemm": "--m 1,64,128 --n 8192 --k 8192 --dtype fp8",
+    "allreduce": "--bytes 64k,1mi --gpus 2,4",
+    "moe": "--tokens 1,8 --hidden 4096 --intermediate 1536 --experts 128 --top-k 8 --dtype fp8",
+    "mla": "--batch 8 --context 32k --heads 16 --query-len 1,2",
+    "recurrent": "--batch 8 --heads 32 --key-dim 128 --value-dim 128 --query-len 1,4",
+    "sparse": "--batch 8 --context 64k --heads 64 --top-k 2048",
+}
+
+
+@pytest.mark.parametrize("family", OPS)
+def test_op_prices_the_product_of_its_lists(family: str) -> None:
+    rows = json.loads(run("op", family, "--gpu", "b200-sxm", *OPS[family].split(), "--json").stdout)
+    words = OPS[family].split()
+    lists = {name.removeprefix("--").replace("-", "_"): list(sizes(value))
+             for name, value in zip(words[::2], words[1::2], strict=True) if not value.startswith("fp")}
+    asked = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+    assert [{key: row["inputs"][key] for key in lists} for row in rows] == asked    # the last list changes fastest
+    assert all(row["time_s"] > 0 and row["bound"] in row["parts"] for row in rows)
+    table = run("op", family, "--gpu", "b200-sxm", *words).stdout.splitlines()
+    assert len(table) == 1 + len(rows)
+
+
+def test_op_faults_name_their_options() -> None:
+    message = refused("op", "gemm", "--gpu", "h200-sxm", "--m", "0", "--n", "x", "--k", "1")
+    assert [line.split(":")[0] for line in message.splitlines()] == ["--m", "--n"]
+    assert "h200-sxm" in refused("op", "gemm", "--gpu", "h200-smx", "--m", "1", "--n", "1", "--k", "1")
+
+
+@pytest.mark.parametrize(("group", "name"), [("profiles", "h200-sxm"), ("models", "llama-3.3-70b")])
+def test_what_ships_is_listed_and_shown(group: str, name: str) -> None:
+    listed = json.loads(run(group, "list", "--json").stdout)
+    assert name in [row["name"] for row in listed]
+    assert len(run(group, "list").stdout.splitlines()) == 1 + len(listed)
+    assert json.loads(run(group, "show", name, "--json").stdout)["name"] == name
+    assert run(group, "show", name).stdout.startswith(f"name: {name}\n")
+    assert name in refused(group, "show", name[:-2])
+
+
+def test_all_25_profiles_of_the_reference_ship() -> None:
+    assert len(json.loads(run("profiles", "list", "--json").stdout)) == 25
+
+
+def test_explain_shows_each_op_of_one_step() -> None:
+    example = ROOT / "examples" / "llama-3.3-70b-h200.yaml"
+    cell = ("--mechanism", "eagle3", "--draft-len", "3", "--batch", "8", "--context", "4k")
+    found = json.loads(run("explain", "-m", example, *cell, "--json").stdout)
+    assert found
+    assert run("explain", "-m", example, *cell).exit_code == 0
+    assert "medusa" in refused("explain", "-m", example, "--mechanism", "medusa", *cell[2:])
+    assert refused("explain", "-m", example, *cell[:4], "--batch", "0", "--context", "x").count("must be") == 2
 
 
 def test_init_writes_an_answerable_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

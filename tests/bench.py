@@ -1,0 +1,103 @@
+"""`make bench`: how fast specplan itself is, against what was promised. Exit code 1 when a promise is broken.
+
+Wall-clock figures depend on the machine and its load, so they are not in the timed tests; run this on an idle one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from specplan.planner.kernels.profile import load_gpu
+from specplan.planner.models.drafters import load_drafter
+from specplan.planner.models.reader import load_model, model_names
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.engine_paths import engine_path
+from specplan.planner.step.grid import step_grid
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = "examples/llama-3.3-70b-h200.yaml"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure and its limit; `at_least` turns the comparison round."""
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+    at_least: bool = False
+
+    @property
+    def kept(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+def run(arguments: list[str]) -> tuple[float, float]:
+    """Wall seconds and peak memory in MB of one command."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    started = time.perf_counter()
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", "specplan", *arguments],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, devnull, 1), (os.POSIX_SPAWN_DUP2, devnull, 2)],
+    )
+    _, status, usage = os.wait4(pid, 0)
+    os.close(devnull)
+    assert os.waitstatus_to_exitcode(status) == 0, arguments
+    return time.perf_counter() - started, usage.ru_maxrss / 1024
+
+
+def cold_start() -> list[Figure]:
+    runs = [run(["recommend", "--model", EXAMPLE]) for _ in range(11)][1:]    # the first one writes bytecode
+    return [
+        Figure("recommend, cold, median of 10", statistics.median(wall for wall, _ in runs), 0.45, "s"),
+        Figure("recommend, peak memory", max(memory for _, memory in runs), 110, "MB"),
+    ]
+
+
+def grid_speed() -> list[Figure]:
+    target = load_model("llama-3.3-70b")
+    deployment = Deployment(gpu=load_gpu("h200-sxm"), path=engine_path("vllm", "0.24.0"), tp=4)
+    drafter = load_drafter("eagle3", target)
+    seconds = {}
+    for contexts in (240, 2400):
+        started = time.perf_counter()
+        step_grid(target, deployment, drafter, np.arange(17.0), np.arange(1.0, 257), np.linspace(100, 130_000, contexts))
+        seconds[contexts] = time.perf_counter() - started
+    import resource
+
+    return [
+        Figure("step grid, 1 million cells", 17 * 256 * 240 / seconds[240] / 1e6, 1.0, "million cells/s", at_least=True),
+        Figure("ten times the cells take", seconds[2400] / seconds[240], 13.0, "times as long"),
+        Figure("memory with 10 million cells", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1000, "MB"),
+    ]
+
+
+def presets() -> list[Figure]:
+    started = time.perf_counter()
+    for name in model_names():
+        load_model(name)
+    return [Figure("all presets read", time.perf_counter() - started, 2.0, "s")]
+
+
+def main() -> int:
+    os.chdir(ROOT)
+    figures = [*cold_start(), *presets(), *grid_speed()]
+    for figure in figures:
+        sign = ">=" if figure.at_least else "<="
+        verdict = "kept" if figure.kept else "BROKEN"
+        print(f"{figure.name:34s} {figure.value:9.3f} {figure.unit:16s} {sign} {figure.limit:g}  {verdict}")
+    return 0 if all(figure.kept for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
