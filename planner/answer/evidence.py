@@ -68,9 +68,7 @@ def _warnings(plan: Plan) -> Iterator[Note]:
         yield from used.notes
         yield from _doubts(used)
         yield from _outside(used, plan)
-    mechanisms = {value.drafter.mechanism for value in plan.values}
-    for mechanism in sorted(mechanisms):
-        yield from question.deployment.path.notes(mechanism)
+    yield from question.deployment.path.notes(value.drafter.mechanism for value in plan.values)
     for option in question.options:
         yield from option.notes
         yield from option.drafter.notes
@@ -82,7 +80,7 @@ def _warnings(plan: Plan) -> Iterator[Note]:
 def _doubts(used: KernelUsed) -> Iterator[Note]:
     evidence = used.evidence
     yield from evidence.notes
-    if evidence.level == "prior":
+    if evidence.level == "prior" and not used.notes:
         text = f"{used.family}: {used.id} was not measured on this GPU; {evidence.source}"
         yield Note("kernel-prior", text)
     elif evidence.quality == "rough":

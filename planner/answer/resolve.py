@@ -188,7 +188,7 @@ def _position_notes(config: Config, target: Model) -> list[Note]:
 def _options(loaded: LoadedConfig, target: Model, faults: Faults) -> tuple[Option, ...]:
     config = loaded.config
     if not config.drafters:
-        return tuple(_proposed(drafter, config) for drafter in known_drafters(target))
+        return _named_apart([_proposed(drafter, config) for drafter in known_drafters(target)])
     found = []
     for index, drafter in enumerate(config.drafters):
         option = _option(loaded, target, drafter, index, faults)
@@ -211,7 +211,7 @@ def _option(
                 model=None if stated.model is None else _reference(stated.model, loaded.base),
                 block=stated.block,
                 draft_fraction=stated.draft_fraction,
-                name=stated.name,
+                name=stated.name or (None if stated.model is not None else stated.mechanism),
                 weights=stated.weights,
             )
         )
@@ -268,14 +268,18 @@ def _proposed(drafter: Drafter, config: Config) -> Option:
 
 
 def _named_apart(options: list[Option]) -> tuple[Option, ...]:
-    """Give drafters of the same name a number, so that an answer can point at one of them."""
-    seen: dict[str, int] = {}
-    found = []
+    """Give drafters of the same name their mechanism, then a number, so that an answer can point at one of them."""
+    found: list[Option] = []
     for option in options:
-        name = option.drafter.name
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            option = replace(option, drafter=replace(option.drafter, name=f"{name} #{seen[name]}"))  # noqa: PLW2901
-        found.append(option)
+        name, taken = option.drafter.name, {known.drafter.name for known in found}
+        if name in taken:
+            name = f"{option.drafter.mechanism} {name}" if option.drafter.mechanism not in name else name
+        number, base = 2, name
+        while name in taken:
+            name, number = f"{base} #{number}", number + 1
+        found.append(option if name == option.drafter.name else _renamed(option, name))
     return tuple(found)
 
+
+def _renamed(option: Option, name: str) -> Option:
+    return replace(option, drafter=replace(option.drafter, name=name))

@@ -5,6 +5,7 @@ Scaling (ms, GB, percent) happens here and nowhere else.
 
 from __future__ import annotations
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -54,7 +55,7 @@ def print_explanation(explanation: Explanation) -> None:
         f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(e.drafter)}, D = {e.draft_len}, batch {e.batch}, "
         f"context {e.context_tokens}: {ms(e.step_s)} ms a step, {ms(e.off_step_s)} ms off"
     )
-    ops = Table(title="one step, op by op", title_justify="left")
+    ops = _table("one step, op by op")
     for name in ("stage", "op", "calls", "ms", "share", "bound by"):
         ops.add_column(name, justify="left" if name in {"stage", "op", "bound by"} else "right")
     for line in sorted(e.ops, key=lambda line: (("verify", "draft", "fixed").index(line.stage), -line.time_s)):
@@ -65,6 +66,12 @@ def print_explanation(explanation: Explanation) -> None:
     err = console(stderr=True)
     for note in e.warnings:
         err.print(f"note: {escape(note.message)}")
+
+
+def label(item: Candidate | Recommendation) -> str:
+    """How people call an option: its mechanism, with the drafter where that says more."""
+    mechanism, drafter = str(item.mechanism), str(item.drafter)
+    return mechanism if mechanism in drafter else f"{mechanism} {drafter}"
 
 
 def ms(seconds: float | None) -> str:
@@ -80,6 +87,12 @@ def times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
 
 
+def _table(title: str) -> Table:
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+
+
 def _headline(answer: Answer) -> str:
     best, cell = answer.recommendation, answer.cell
     place = f"batch {cell.batch}, context {cell.context_tokens}"
@@ -92,21 +105,20 @@ def _headline(answer: Answer) -> str:
     low, high = best.speedup_range or (0.0, 0.0)
     end = f", {times(best.speedup_end_to_end)} end to end" if best.speedup_end_to_end is not None else ""
     return (
-        f"[bold]Run {escape(str(best.drafter))} with D = {best.draft_len}[/] at {place}: {times(best.speedup)} decode "
+        f"[bold]Run {escape(label(best))} with D = {best.draft_len}[/] at {place}: {times(best.speedup)} decode "
         f"({low:.2f}-{high:.2f}){end}; {model}"
     )
 
 
 def _cells_table(answer: Answer) -> Table:
-    table = Table(title=f"best per batch and context, by {answer.workload.objective}", title_justify="left")
+    table = _table(f"best per batch and context, by {answer.workload.objective}")
     known_lengths = answer.workload.output_tokens is not None
-    for name in ("batch", "context", "drafter", "D", "good D", "AL", "needs AL", "step ms", "off ms", "speedup"):
-        table.add_column(name, justify="left" if name == "drafter" else "right")
-    table.add_column("range", justify="right")
-    if known_lengths:
-        table.add_column("end to end", justify="right")
-    table.add_column("tok/s/user", justify="right")
-    table.add_column("tok/s/GPU", justify="right")
+    for name in ("batch", "context"):
+        table.add_column(name, justify="right")
+    table.add_column("run")
+    names = ["D (good)", "AL / needs", "ms / off", "speedup (90 %)", "end to end", "tok/s/user", "tok/s/GPU"]
+    for name in names if known_lengths else [name for name in names if name != "end to end"]:
+        table.add_column(name, justify="right", no_wrap=True)
     for cell in answer.cells:
         table.add_row(*_cell_row(cell, known_lengths=known_lengths))
     return table
@@ -114,26 +126,30 @@ def _cells_table(answer: Answer) -> Table:
 
 def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
     best = cell.recommendation
-    span = "" if best.draft_len_range is None else f"{best.draft_len_range[0]}-{best.draft_len_range[1]}"
-    chosen = best.drafter or ("?" if best.speculate is None else "off")
-    chosen += "" if _fits(cell, best) else " (does not fit)"
+    chosen = label(best) if best.mechanism else ("?" if best.speculate is None else "off")
+    chosen += "" if _fits(cell, best) else " (too large)"
+    needed = "-" if best.break_even_acceptance_length is None else f"{best.break_even_acceptance_length:.2f}"
     row = [
         str(cell.batch),
         str(cell.context_tokens),
         escape(chosen),
-        "-" if best.draft_len is None else str(best.draft_len),
-        span or "-",
-        "-" if best.acceptance_length is None else f"{best.acceptance_length:.2f}",
-        "-" if best.break_even_acceptance_length is None else f"{best.break_even_acceptance_length:.2f}",
-        ms(best.step_s),
-        ms(cell.off.step_s),
-        times(best.speedup),
-        "-" if best.speedup_range is None else f"{best.speedup_range[0]:.2f}-{best.speedup_range[1]:.2f}",
+        "-" if best.draft_len is None else f"{best.draft_len}{_span(best.draft_len_range)}",
+        f"- / {needed}" if best.acceptance_length is None else f"{best.acceptance_length:.2f} / {needed}",
+        f"{ms(best.step_s)} / {ms(cell.off.step_s)}",
+        f"{times(best.speedup)}{_range(best.speedup_range)}",
     ]
     if known_lengths:
         row.append(times(best.speedup_end_to_end))
     rate = best.tokens_per_s_per_user or cell.off.tokens_per_s_per_user
     return [*row, f"{rate:.0f}", f"{best.tokens_per_s_per_gpu or cell.off.tokens_per_s_per_gpu:.0f}"]
+
+
+def _span(span: tuple[int, int] | None) -> str:
+    return "" if span is None else f" ({span[0]}-{span[1]})"
+
+
+def _range(span: tuple[float, float] | None) -> str:
+    return "" if span is None or span[0] == span[1] else f" ({span[0]:.2f}-{span[1]:.2f})"
 
 
 def _fits(cell: Cell, best: Recommendation) -> bool:
@@ -142,7 +158,7 @@ def _fits(cell: Cell, best: Recommendation) -> bool:
 
 def _break_even_table(answer: Answer) -> Table:
     """AL that each D must reach, by drafter, in the headline cell."""
-    table = Table(title="AL that must be reached to break even", title_justify="left")
+    table = _table("AL that must be reached to break even")
     table.add_column("D", justify="right")
     drafters = list(dict.fromkeys(candidate.drafter for candidate in answer.candidates))
     for name in drafters:
@@ -162,13 +178,13 @@ def _needed(candidate: Candidate | None) -> str:
 
 
 def _candidates_table(cell: Cell) -> Table:
-    table = Table(title=f"all options at batch {cell.batch}, context {cell.context_tokens}", title_justify="left")
+    table = _table(f"all options at batch {cell.batch}, context {cell.context_tokens}")
     names = ("drafter", "D", "AL", "needs AL", "verify ms", "draft ms", "fixed ms", "speedup", "memory GB", "bound")
     for name in names:
         table.add_column(name, justify="left" if name in {"drafter", "bound"} else "right")
     for candidate in cell.candidates:
         table.add_row(
-            escape(candidate.drafter),
+            escape(label(candidate)),
             str(candidate.draft_len),
             "-" if candidate.acceptance_length is None else f"{candidate.acceptance_length:.2f}",
             f"{candidate.break_even_acceptance_length:.2f}",
@@ -183,10 +199,9 @@ def _candidates_table(cell: Cell) -> Table:
 
 
 def _guidelines_table(answer: Answer) -> Table:
-    table = Table(title="NVIDIA's guidelines here", title_justify="left", show_lines=False)
-    table.add_column("")
-    table.add_column("D", justify="right")
-    table.add_column("applies")
+    table = _table("NVIDIA's guidelines here")
+    for name in ("", "D", "applies"):
+        table.add_column(name, justify="right" if name == "D" else "left", no_wrap=True)
     table.add_column("finding", overflow="fold")
     for rule in answer.guidelines:
         title = f"{rule.id} {GUIDELINE_TITLES[rule.id]}"
@@ -196,7 +211,7 @@ def _guidelines_table(answer: Answer) -> Table:
 
 
 def _sweep_table(e: Explanation) -> Table:
-    table = Table(title="over D (* = a new attention tile starts)", title_justify="left")
+    table = _table("over D (* = a new attention tile starts)")
     moe = any(line.experts_touched is not None for line in e.sweep)
     names = ["D", "verify ms", "draft ms", "fixed ms", "step ms", "AL", "needs AL", "speedup", "rows", "tiles", "bound"]
     names += ["experts", "expert share"] if moe else []

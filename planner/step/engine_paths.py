@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,20 +61,21 @@ class EnginePath:
         """Value of one of the constants that all paths share."""
         return self.shared[name].value
 
-    def notes(self, mechanism: str) -> tuple[Note, ...]:
-        """What to say about the evidence for this mechanism on this path."""
-        if mechanism not in self.evidence_for:
-            return (
-                Note(
-                    "no-path-evidence",
-                    f"no published step time of {mechanism} on {self.name}: its fixed costs are carried over from "
-                    "other mechanisms; the range is widened, and one measured row (observations) would settle it",
-                ),
+    def notes(self, mechanisms: Iterable[str]) -> tuple[Note, ...]:
+        """What to say about the evidence for these mechanisms on this path."""
+        known = set(mechanisms)
+        without = sorted(known - set(self.evidence_for))
+        notes = []
+        if without:
+            text = (
+                f"no published step time of {', '.join(without)} on {self.name}: fixed costs are carried over from "
+                "other mechanisms and the range is widened; one measured row (observations) would settle it"
             )
-        if not self.version_given:
-            note = f"engine version not given: fixed costs of the newest known path ({self.name}), range widened"
-            return (Note("engine-version-assumed", note),)
-        return ()
+            notes.append(Note("no-path-evidence", text))
+        if not self.version_given and known - set(without):
+            text = f"engine version not given: fixed costs of the newest known path ({self.name}), range widened"
+            notes.append(Note("engine-version-assumed", text))
+        return tuple(notes)
 
 
 @functools.cache

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-from specplan.planner.kernels.select import allreduce_kernel, gemm_kernel, moe_kernel
 
 from specplan.planner.arrays import Array, ceil_div
 from specplan.planner.kernels.collective import allreduce_time, alltoall_time
 from specplan.planner.kernels.gemm import gemm_time
 from specplan.planner.kernels.moe import moe_time
+from specplan.planner.kernels.select import allreduce_kernel, gemm_kernel, moe_kernel
 from specplan.planner.kernels.timing import KernelTime
 from specplan.planner.models.architecture import Layer, Model, MoeFfn
 from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION, BYTES_PER_WEIGHT

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from specplan.planner.models.drafters import drafter_kv_bytes_per_token, drafter_weight_bytes
 
 from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.counts import kv_bytes, state_bytes_per_sequence, weight_bytes
 from specplan.planner.models.drafter import Drafter
+from specplan.planner.models.drafters import drafter_kv_bytes_per_token, drafter_weight_bytes
 from specplan.planner.step.deployment import Deployment
 
 

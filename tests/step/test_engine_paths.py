@@ -44,15 +44,15 @@ def test_every_constant_lies_in_its_range() -> None:
 
 def test_a_mechanism_without_evidence_is_said_and_widens_the_range() -> None:
     path = engine_path("trtllm")
-    assert path.notes("mtp") == ()
-    assert path.notes("ngram")[0].code == "no-path-evidence"
+    assert path.notes(["mtp"]) == ()
+    assert path.notes(["ngram", "mtp"])[0].code == "no-path-evidence"
     assert speedup_sd(moe=False, path=path, mechanism="ngram") > speedup_sd(moe=False, path=path, mechanism="mtp")
     assert speedup_sd(moe=True, path=path, mechanism="mtp") > speedup_sd(moe=False, path=path, mechanism="mtp")
 
 
 def test_an_assumed_version_is_said_and_widens_the_range() -> None:
     assumed, given = engine_path("vllm"), engine_path("vllm", "0.24.0")
-    assert assumed.notes("eagle3")[0].code == "engine-version-assumed"
+    assert assumed.notes(["eagle3"])[0].code == "engine-version-assumed"
     assert speedup_sd(moe=False, path=assumed, mechanism="eagle3") > speedup_sd(
         moe=False, path=given, mechanism="eagle3"
     )
