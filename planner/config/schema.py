@@ -6,13 +6,12 @@ Rules that compare numbers (AL <= 1 + D, alpha within [0, 1]) belong to acceptan
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
-from specplan.planner.config.faults import shown
+from specplan.planner.config import values
 from specplan.planner.config.sizes import size, sizes
 
 MechanismName: TypeAlias = Literal[
@@ -28,72 +27,8 @@ ACCEPTANCE_FORMS = (
 )
 
 
-def _name_or_mapping(value: Any) -> str | Mapping[str, Any]:
-    if isinstance(value, str) and value.strip():
-        return value.strip()
-    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
-        return value
-    raise ValueError(f"must be a name, a path, or a mapping of config.json fields, not {shown(value)}")
-
-
-def _engine(value: Any) -> Any:
-    if isinstance(value, str):
-        name, _, version = value.strip().partition(":")
-        return {"name": name, "version": version or None}
-    if isinstance(value, Mapping) and isinstance(value.get("version"), int | float):
-        raise ValueError(f"version must be in quotes ('{value['version']}'), or 0.10 would read as 0.1")
-    return value
-
-
-def _lengths(value: Any) -> float | dict[int, float]:
-    """AL as one number, or by draft length."""
-    if _is_number(value):
-        return _finite(value, "AL")
-    if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"must be a number, or a mapping of draft lengths to numbers, not {shown(value)}")
-    return {_count(key, "a draft length"): _finite(item, f"AL at draft length {key}") for key, item in value.items()}
-
-
-def _histogram(value: Any) -> tuple[int, ...]:
-    """Steps that accepted 0, 1, 2, ... draft tokens; a mapping may leave out zeros."""
-    if isinstance(value, Mapping) and value:
-        counts = {_count(key, "a number of accepted tokens", least=0): item for key, item in value.items()}
-        value = [counts.get(accepted, 0) for accepted in range(max(counts) + 1)]
-    if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"must be a list of step counts for 0, 1, 2, ... accepted tokens, not {shown(value)}")
-    for item in value:
-        if isinstance(item, bool) or not isinstance(item, int) or item < 0:
-            raise ValueError(f"step counts must be whole numbers of at least 0, not {shown(item)}")
-    return tuple(value)
-
-
-def _draft_lens(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",")]
-    items = value if isinstance(value, list | tuple) else [value]
-    return tuple(sorted({_count(item, "a draft length") for item in items}))
-
-
-def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:
-    if isinstance(value, str) and value.isdecimal():    # a key of a JSON object
-        value = int(value[:9])
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {shown(value)}")
-    return value
-
-
-def _finite(value: Any, what: str) -> float:
-    if not _is_number(value) or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"{what} must be a finite number, not {shown(value)}")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 Reference: TypeAlias = Annotated[
-    str | Mapping[str, Any], PlainValidator(_name_or_mapping, json_schema_input_type=str | dict[str, Any])
+    str | Mapping[str, Any], PlainValidator(values.name_or_mapping, json_schema_input_type=str | dict[str, Any])
 ]
 Size: TypeAlias = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str)]
 Sizes: TypeAlias = Annotated[
@@ -171,13 +106,13 @@ class Acceptance(Part):
     """One acceptance probability for every draft token, given that those before it were accepted."""
     acceptance_length: Annotated[
         float | Mapping[int, float],
-        PlainValidator(_lengths, json_schema_input_type=float | dict[int, float]),
+        PlainValidator(values.lengths, json_schema_input_type=float | dict[int, float]),
     ] | None = None
     """Tokens emitted per step, bonus token included: by draft length {1: 1.7, 3: 2.6}, or one number with draft_len."""
     rate: float | None = None
     """Accepted / drafted tokens at draft_len."""
     histogram: Annotated[
-        tuple[int, ...], PlainValidator(_histogram, json_schema_input_type=list[int] | dict[int, int])
+        tuple[int, ...], PlainValidator(values.histogram, json_schema_input_type=list[int] | dict[int, int])
     ] | None = None
     """Steps that accepted 0, 1, 2, ... draft tokens."""
     file: Name | None = None
@@ -230,7 +165,7 @@ class DrafterConfig(Part):
     draft_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of steps in which a lookup (ngram, suffix) finds something to propose."""
     draft_len: Annotated[
-        tuple[int, ...], PlainValidator(_draft_lens, json_schema_input_type=int | str | list[int])
+        tuple[int, ...], PlainValidator(values.draft_lens, json_schema_input_type=int | str | list[int])
     ] | None = None
     """Draft lengths to consider; all up to max_draft_len if left out."""
     weights: WeightDtype | None = None
@@ -250,7 +185,7 @@ class Config(Part):
     """How one replica is spread over GPUs."""
     dtypes: Dtypes = Dtypes()
     """Number formats."""
-    engine: Annotated[Engine, BeforeValidator(_engine, json_schema_input_type=str | Engine)] = Engine(name="vllm")
+    engine: Annotated[Engine, BeforeValidator(values.engine, json_schema_input_type=str | Engine)] = Engine(name="vllm")
     """Serving engine: vllm, 'vllm:0.24.0', or {name, version}."""
     attention_kernel: Name | None = None
     """Attention kernel in place of the engine's default (`specplan profiles show`)."""

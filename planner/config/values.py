@@ -1,0 +1,79 @@
+"""Values of cfg.yaml that may be written in several ways, each as the one type that the model reads.
+
+A ValueError says what is wrong; schema.py adds the key.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from specplan.planner.config.faults import shown
+
+
+def name_or_mapping(value: Any) -> str | Mapping[str, Any]:
+    """A reference: a name, a path, or the thing itself."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if isinstance(value, Mapping) and value and all(isinstance(key, str) for key in value):
+        return value
+    raise ValueError(f"must be a name, a path, or a mapping of config.json fields, not {shown(value)}")
+
+
+def engine(value: Any) -> Any:
+    """`vllm:0.24.0` as a mapping; YAML would read an unquoted version as a number."""
+    if isinstance(value, str):
+        name, _, version = value.strip().partition(":")
+        return {"name": name, "version": version or None}
+    if isinstance(value, Mapping) and isinstance(value.get("version"), int | float):
+        raise ValueError(f"version must be in quotes ('{value['version']}'), or 0.10 would read as 0.1")
+    return value
+
+
+def lengths(value: Any) -> float | dict[int, float]:
+    """AL as one number, or by draft length."""
+    if _is_number(value):
+        return _finite(value, "AL")
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"must be a number, or a mapping of draft lengths to numbers, not {shown(value)}")
+    return {_count(key, "a draft length"): _finite(item, f"AL at draft length {key}") for key, item in value.items()}
+
+
+def histogram(value: Any) -> tuple[int, ...]:
+    """Steps that accepted 0, 1, 2, ... draft tokens; a mapping may leave out zeros."""
+    if isinstance(value, Mapping) and value:
+        counts = {_count(key, "a number of accepted tokens", least=0): item for key, item in value.items()}
+        value = [counts.get(accepted, 0) for accepted in range(max(counts) + 1)]
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"must be a list of step counts for 0, 1, 2, ... accepted tokens, not {shown(value)}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+            raise ValueError(f"step counts must be whole numbers of at least 0, not {shown(item)}")
+    return tuple(value)
+
+
+def draft_lens(value: Any) -> tuple[int, ...]:
+    """Draft lengths, ascending and each once."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(sorted({_count(item, "a draft length") for item in items}))
+
+
+def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:
+    if isinstance(value, str) and value.isdecimal():    # a key of a JSON object
+        value = int(value[:9])
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {shown(value)}")
+    return value
+
+
+def _finite(value: Any, what: str) -> float:
+    if not _is_number(value) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{what} must be a finite number, not {shown(value)}")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
