@@ -7,6 +7,7 @@ from specplan.planner.answer.cells import cells, headline
 from specplan.planner.answer.evidence import all_measured, provenance, warnings
 from specplan.planner.answer.guidance import guidelines
 from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.schedules import schedule_of
 from specplan.planner.answer.types import Answer, GpuSummary, TargetSummary, Workload
 from specplan.planner.models.counts import active_parameters, parameters
 from specplan.planner.step.kernels_used import kernels_used
@@ -37,6 +38,7 @@ def build_answer(plan: Plan) -> Answer:
         guidelines=guidelines(plan, plan.choice(batch, context), batch, context),
         warnings=warnings(plan),
         provenance=provenance(plan),
+        schedule=schedule_of(plan),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from specplan.planner.decide.guidelines import Guideline
+from specplan.planner.decide.schedule import Tier
 from specplan.planner.messages import Note
+from specplan.planner.models.drafter import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,24 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAnswer:
+    """One draft length per range of batches, for engines that take such a table."""
+
+    mechanism: Mechanism
+    drafter: str
+    objective: str
+    context_tokens: tuple[int, ...]
+    tiers: tuple[Tier, ...]
+    mean_gain: float            # relative to off, geometric mean over batches and contexts
+    mean_loss: float            # against the best D of each batch
+    worst_loss: float
+    worst_loss_batch: int
+    off_from_batch: int | None  # from here on plain decoding beats every tier
+    off_advantage: float
+    finding: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Everything that `specplan recommend` knows. The headline cell is the one that the summary speaks of."""
 
@@ -133,7 +153,7 @@ class Answer:
     guidelines: tuple[Guideline, ...]
     warnings: tuple[Note, ...]
     provenance: tuple[Provenance, ...]
-    extras: Mapping[str, object] = field(default_factory=dict)
+    schedule: ScheduleAnswer | None = None
 
     @property
     def cell(self) -> Cell:

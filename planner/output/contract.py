@@ -25,8 +25,18 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "guidelines": plain(answer.guidelines),
         "warnings": plain(answer.warnings),
         "provenance": plain(answer.provenance),
-        **plain(answer.extras),
+        "schedule": _schedule(answer),
     }
+
+
+def _schedule(answer: Answer) -> dict[str, Any] | None:
+    if answer.schedule is None:
+        return None
+    tiers = [
+        {"first_batch": tier.first, "last_batch": tier.last, "draft_len": tier.draft_len}
+        for tier in answer.schedule.tiers
+    ]
+    return {**plain(answer.schedule), "tiers": tiers}
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:

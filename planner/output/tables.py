@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from specplan.planner.answer import Answer, Explanation
-from specplan.planner.answer.types import Candidate, Cell, Recommendation
+from specplan.planner.answer.types import Candidate, Cell, Recommendation, ScheduleAnswer
 
 GUIDELINE_TITLES = {
     "G1": "GEMM ridge",
@@ -43,6 +43,8 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
         out.print(_break_even_table(answer))
     elif verbose:
         out.print(_candidates_table(answer.cell))
+    if answer.schedule is not None:
+        out.print(_schedule_lines(answer.schedule))
     out.print(_guidelines_table(answer))
     _print_warnings(answer, verbose=verbose)
 
@@ -142,6 +144,13 @@ def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
         row.append(times(best.speedup_end_to_end))
     rate = best.tokens_per_s_per_user or cell.off.tokens_per_s_per_user
     return [*row, f"{rate:.0f}", f"{best.tokens_per_s_per_gpu or cell.off.tokens_per_s_per_gpu:.0f}"]
+
+
+def _schedule_lines(found: ScheduleAnswer) -> str:
+    tiers = ", ".join(
+        f"{tier.first}{f'-{tier.last}' if tier.last > tier.first else ''}: D = {tier.draft_len}" for tier in found.tiers
+    )
+    return f"[bold]By batch[/] with {escape(found.drafter)}: {tiers}\n  {escape(found.finding)}\n"
 
 
 def _span(span: tuple[int, int] | None) -> str:

@@ -175,3 +175,22 @@ def test_explain_shows_experts_touched_by_a_moe() -> None:
     assert touched[0] == pytest.approx(8)
     assert touched == sorted(touched, key=lambda value: value or 0)
     assert all(share is not None and 0 < share < 1 for share in (line.expert_share for line in found.sweep))
+
+
+def test_a_range_of_batches_collapses_to_a_schedule_without_gaps() -> None:
+    workload = {"batch": "1-256", "context_tokens": [2000, 8000]}
+    answer = recommend(config(workload=workload))
+    found = answer_json(answer)["schedule"]
+    tiers = found["tiers"]
+    assert tiers[0]["first_batch"] == 1
+    assert tiers[-1]["last_batch"] == 256
+    assert all(one["last_batch"] + 1 == two["first_batch"] for one, two in zip(tiers, tiers[1:], strict=False))
+    assert found["mean_loss"] <= 0.02
+    allowed = {item.draft_len for item in answer.candidates if item.drafter == found["drafter"]}
+    assert {tier["draft_len"] for tier in tiers} <= allowed
+
+
+def test_one_batch_has_no_schedule() -> None:
+    answer = recommend(config(workload={"batch": 8, "context_tokens": 2000}))
+    assert answer.schedule is None
+    assert answer_json(answer)["schedule"] is None
