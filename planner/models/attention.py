@@ -13,6 +13,7 @@ from specplan.planner.models.architecture import (
     SoftmaxAttention,
     SparseIndex,
 )
+from specplan.planner.models.field_names import OWN_HEAD_DIM
 from specplan.planner.models.fields import Fields
 from specplan.planner.models.layer_kinds import Kind, layer_kinds
 
@@ -24,7 +25,7 @@ def read_mixers(fields: Fields, layers: int) -> list[Mixer | None]:
     builders = {
         "full": _full, "sliding": _sliding, "chunked": _chunked, "gdn": _gdn, "kda": _kda, "mamba2": _mamba2,
     }
-    if fields.has("compress_ratios"):
+    if fields.has("compress_ratios") or fields.has("compress_rates"):
         return _compressed(fields, layers)
     for kind in dict.fromkeys(kinds):
         if kind not in made:
@@ -47,11 +48,12 @@ def mtp_mixer(fields: Fields, last: Mixer | None, *, sliding: bool = False) -> M
 def _head_dim(fields: Fields, heads: int) -> int:
     if fields.has("head_dim"):
         return fields.size("head_dim")
-    hidden = fields.size("hidden")
-    if hidden % heads:
+    hidden, family = fields.size("hidden"), str(fields.values.get("model_type") or "")
+    if family.startswith(OWN_HEAD_DIM):
+        fields.fault("head_dim", f"missing; for {family} it is not hidden_size / num_attention_heads")
+    elif hidden % heads:
         fields.fault("head_dim", f"missing, and hidden_size {hidden} / {heads} heads is not a whole number")
-        return 1
-    return hidden // heads
+    return max(1, hidden // heads)
 
 
 def _softmax(fields: Fields, *, heads: int, kv_heads: int, head_dim: int, value_head_dim: int | None = None,
@@ -71,7 +73,9 @@ def _full(fields: Fields) -> Mixer:
     if fields.has("kv_lora_rank"):
         return _latent(fields)
     heads = fields.size("heads")
-    kv_heads = fields.size("kv_heads", default=1 if fields.values.get("multi_query") is True else heads)
+    kv_heads = fields.size("kv_heads", default=heads)
+    if fields.values.get("multi_query") is True and not fields.values.get("new_decoder_architecture"):
+        kv_heads = 1    # Falcon
     head_dim = _head_dim(fields, heads)
     if not fields.has("full_head_dim"):
         return _softmax(fields, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
@@ -125,7 +129,7 @@ def _token_index(fields: Fields) -> SparseIndex | None:
 
 def _compressed(fields: Fields, layers: int) -> list[Mixer | None]:
     """DeepSeek-V4: a ratio per layer; 0 = window only, 4 (CSA) picks summaries by an index, 128 (HCA) reads all."""
-    ratios = fields.per_layer("compress_ratios", layers) or [0] * layers
+    ratios = fields.per_layer("compress_ratios", layers) or _ratios_by_name(fields, layers)
     index = _token_index(fields)
     base = CompressedAttention(
         query_heads=fields.size("heads"), head_dim=fields.size("head_dim"), q_lora_rank=fields.size("q_lora_rank"),
@@ -143,6 +147,16 @@ def _compressed(fields: Fields, layers: int) -> list[Mixer | None]:
     return mixers
 
 
+def _ratios_by_name(fields: Fields, layers: int) -> list[Any]:
+    rates = fields.part("compress_rates")
+    rate_of: dict[str, Any] = {"sliding_attention": 0, **(dict(rates.values) if rates is not None else {})}
+    names = fields.per_layer("layer_types", layers)
+    if names is None:
+        fields.fault("compress_ratios", "missing, and no layer_types to take them from")
+        return [0] * layers
+    return [rate_of.get(name) if isinstance(name, str) else None for name in names]
+
+
 def _gdn(fields: Fields) -> RecurrentMixer:
     key_heads, value_heads = fields.size("linear_key_heads"), fields.size("linear_value_heads")
     if value_heads % key_heads:
@@ -154,12 +168,16 @@ def _gdn(fields: Fields) -> RecurrentMixer:
 
 
 def _kda(fields: Fields) -> RecurrentMixer:
-    part = fields.part("linear_attn_config") or Fields({}, ("linear_attn_config",), fields.faults, fields.notes)
-    heads, head_dim = part.named_size("num_heads"), part.named_size("head_dim")
+    part = fields.part("linear_attn_config")
+    if part is None:
+        heads, head_dim, kernel, full = fields.size("kda_heads"), fields.size("kda_head_dim"), None, False
+    else:
+        heads, head_dim = part.named_size("num_heads"), part.named_size("head_dim")
+        kernel = part.named_size("short_conv_kernel_size", default=4)
+        full = part.values.get("use_full_rank_gate") is True
     return RecurrentMixer(
         kind="kda", key_heads=heads, value_heads=heads, key_dim=head_dim, value_dim=head_dim,
-        conv_kernel=part.named_size("short_conv_kernel_size", default=4),
-        full_rank_gate=part.values.get("use_full_rank_gate") is True,
+        conv_kernel=kernel or fields.size("linear_conv", default=4), full_rank_gate=full,
     )
 
 
@@ -188,18 +206,23 @@ def _index_by_layer(fields: Fields, mixers: list[Mixer | None]) -> list[Mixer | 
 
 
 def _block_sparse(fields: Fields, mixers: list[Mixer | None]) -> list[Mixer | None]:
+    """MiniMax-M3: some layers pick blocks of tokens."""
+    layers = len(mixers)
     part = fields.part("sparse_attention_config")
-    if part is None or part.values.get("use_sparse_attention") is False:
+    if part is not None and part.values.get("use_sparse_attention") is not False:
+        pattern = part.values.get("sparse_attention_freq")
+        if not isinstance(pattern, list) or len(pattern) < layers:
+            part.fault("sparse_attention_freq", f"needs one entry for each of {layers} layers")
+            return mixers
+        heads, head_dim = part.named_size("sparse_num_index_heads"), part.named_size("sparse_index_dim")
+        blocks, block = part.named_size("sparse_topk_blocks"), part.named_size("sparse_block_size")
+    elif fields.has("index_blocks"):
+        pattern = [name == "minimax_m3_sparse" for name in fields.per_layer("layer_types", layers) or ()]
+        heads, head_dim = fields.size("index_heads"), fields.size("index_head_dim")
+        blocks, block = fields.size("index_blocks"), fields.size("index_block")
+    else:
         return mixers
-    pattern = part.values.get("sparse_attention_freq")
-    if not isinstance(pattern, list) or len(pattern) < len(mixers):
-        part.fault("sparse_attention_freq", f"needs one entry for each of {len(mixers)} layers")
-        return mixers
-    block = part.named_size("sparse_block_size")
-    index = SparseIndex(
-        heads=part.named_size("sparse_num_index_heads"), head_dim=part.named_size("sparse_index_dim"),
-        top_k=part.named_size("sparse_topk_blocks") * block, block_tokens=block,
-    )
+    index = SparseIndex(heads=heads, head_dim=head_dim, top_k=blocks * block, block_tokens=block)
     return [
         replace(mixer, index=index) if isinstance(mixer, SoftmaxAttention) and sparse else mixer
         for mixer, sparse in zip(mixers, pattern, strict=False)

@@ -21,19 +21,15 @@ from specplan.planner.models.architecture import (
     WeightDtypes,
 )
 from specplan.planner.models.dtypes import BYTES_PER_KV, BYTES_PER_WEIGHT
-from specplan.planner.models.matrices import Matrix, expert_matrices, ffn_matrices, local_heads, mixer_matrices
+from specplan.planner.models.matrices import expert_matrices, ffn_matrices, local_heads, mixer_matrices
 
-INDEX_KEY_SCALE_TOKENS = 128    # an index key is kept in fp8 with one fp32 scale per 128 numbers (vLLM, DeepGEMM)
-
-
-def layer_matrices(layer: Layer, hidden: int, tp: int = 1) -> tuple[Matrix, ...]:
-    """All weight matrices of a layer outside its routed experts."""
-    return (*mixer_matrices(layer.mixer, hidden, tp), *ffn_matrices(layer.ffn, hidden, tp))
+FP8_WITH_SCALE = 1.0 + 4.0 / 128    # bytes of an fp8 number with one fp32 scale per 128 (vLLM, DeepGEMM, FlashMLA)
 
 
 def layer_parameters(layer: Layer, hidden: int, *, active: bool = False, qkv_bias: bool = False) -> int:
     """Weights of one layer; `active`: of the routed experts only the ones that one token uses."""
-    total = sum(matrix.parameters for matrix in layer_matrices(layer, hidden))
+    matrices = (*mixer_matrices(layer.mixer, hidden), *ffn_matrices(layer.ffn, hidden))
+    total = sum(matrix.parameters for matrix in matrices)
     experts = sum(matrix.parameters for matrix in expert_matrices(layer.ffn, hidden))
     if active and isinstance(layer.ffn, MoeFfn):
         experts = experts * layer.ffn.top_k // layer.ffn.experts
@@ -62,17 +58,21 @@ def mtp_parameters(model: Model) -> int:
 
 
 def weight_bytes(
-    model: Model, weights: WeightDtypes | None = None, *, tp: int = 1, ep: int = 1, pp: int = 1
+    model: Model, weights: WeightDtypes | None = None, *, tp: int = 1, ep: int = 1, pp: int = 1,
+    attention_tp: int | None = None,
 ) -> float:
     """Bytes of weights on the fullest GPU, MTP modules not counted.
 
     `tp` splits attention, dense parts, embedding and head; routed experts are split over `ep` groups, and inside a
     group over the tp / ep GPUs that it has left. Under `pp` the layers are shared out evenly, and the fullest stage
-    also holds the larger of embedding and head.
+    also holds the larger of embedding and head. `attention_tp`: GPUs that share attention, where fewer than `tp` do
+    (data-parallel attention).
     """
     dtypes = weights or model.weights
     layers = sum(
-        group.count * layer_bytes(group.layer, model.hidden, dtypes, tp=tp, ep=ep, qkv_bias=model.qkv_bias)
+        group.count * layer_bytes(
+            group.layer, model.hidden, dtypes, tp=tp, ep=ep, attention_tp=attention_tp, qkv_bias=model.qkv_bias
+        )
         for group in model.groups
     )
     table = model.vocab * model.hidden / tp
@@ -82,14 +82,16 @@ def weight_bytes(
 
 
 def layer_bytes(
-    layer: Layer, hidden: int, dtypes: WeightDtypes, *, tp: int = 1, ep: int = 1, qkv_bias: bool = False
+    layer: Layer, hidden: int, dtypes: WeightDtypes, *, tp: int = 1, ep: int = 1, attention_tp: int | None = None,
+    qkv_bias: bool = False,
 ) -> float:
     """Bytes of one layer on one GPU."""
     of_role: Mapping[str, float] = {
         "attention": BYTES_PER_WEIGHT[dtypes.attention], "ffn": BYTES_PER_WEIGHT[dtypes.ffn],
         "experts": BYTES_PER_WEIGHT[dtypes.experts], "router": BYTES_PER_WEIGHT["bf16"],
     }
-    dense = sum(matrix.parameters * of_role[matrix.role] for matrix in layer_matrices(layer, hidden, tp))
+    matrices = (*mixer_matrices(layer.mixer, hidden, attention_tp or tp), *ffn_matrices(layer.ffn, hidden, tp))
+    dense = sum(matrix.parameters * of_role[matrix.role] for matrix in matrices)
     experts = sum(matrix.parameters for matrix in expert_matrices(layer.ffn, hidden)) * of_role["experts"]
     halves = (layer.mixer is not None) + (layer.ffn is not None)
     vectors = (halves * hidden + _mixer_vectors(layer.mixer, qkv_bias=qkv_bias)) * BYTES_PER_WEIGHT["bf16"]
@@ -124,8 +126,7 @@ def mixer_kv_bytes_per_token(mixer: Mixer | None, kv_dtype: str, tp: int = 1) ->
     if isinstance(mixer, CompressedAttention):
         if mixer.compress_ratio == 0:
             return 0.0
-        entry = mixer.head_dim * BYTES_PER_KV[kv_dtype] + _index_key_bytes(mixer.index)
-        return entry / mixer.compress_ratio
+        return (_summary_bytes(mixer, kv_dtype) + _index_key_bytes(mixer.index)) / mixer.compress_ratio
     return _token_bytes(mixer, kv_dtype, tp)
 
 
@@ -148,11 +149,12 @@ def mixer_kv_bytes(mixer: Mixer | None, kv_dtype: str, context_tokens: ArrayLike
     if isinstance(mixer, SoftmaxAttention) and mixer.window_tokens is not None:
         return np.asarray(np.minimum(context, mixer.window_tokens) * _token_bytes(mixer, kv_dtype, tp))
     if isinstance(mixer, CompressedAttention):
-        window = np.minimum(context, mixer.window_tokens) * mixer.head_dim * BYTES_PER_KV[kv_dtype]
+        entry = _summary_bytes(mixer, kv_dtype)
+        window = np.minimum(context, mixer.window_tokens) * entry
         if mixer.compress_ratio == 0:
             return np.asarray(window)
-        summary = mixer.head_dim * BYTES_PER_KV[kv_dtype] + _index_key_bytes(mixer.index)
-        return np.asarray(window + np.floor(context / mixer.compress_ratio) * summary)
+        summaries = np.floor(context / mixer.compress_ratio)
+        return np.asarray(window + summaries * (entry + _index_key_bytes(mixer.index)))
     return np.asarray(context * _token_bytes(mixer, kv_dtype, tp))
 
 
@@ -214,11 +216,28 @@ def _token_bytes(mixer: Mixer | None, kv_dtype: str, tp: int) -> float:
         numbers = local_heads(mixer.kv_heads, tp) * (mixer.head_dim + mixer.value_head_dim)
         return numbers * BYTES_PER_KV[kv_dtype] + _index_key_bytes(mixer.index)
     if isinstance(mixer, LatentAttention):
-        return (mixer.kv_lora_rank + mixer.rope_head_dim) * BYTES_PER_KV[kv_dtype] + _index_key_bytes(mixer.index)
+        return _latent_bytes(mixer, kv_dtype) + _index_key_bytes(mixer.index)
     return 0.0
 
 
+def _latent_bytes(mixer: LatentAttention, kv_dtype: str) -> float:
+    """The latent of one token. Sparse kernels keep an fp8 latent with fp32 scales per 128 and 16-bit rotary keys.
+
+    656 bytes for 512 + 64 (FlashMLA, vLLM `fp8_ds_mla`); dense kernels keep all 576 numbers in one format.
+    """
+    if kv_dtype == "fp8" and mixer.index is not None:
+        return mixer.kv_lora_rank * FP8_WITH_SCALE + 2.0 * mixer.rope_head_dim
+    return (mixer.kv_lora_rank + mixer.rope_head_dim) * BYTES_PER_KV[kv_dtype]
+
+
+def _summary_bytes(mixer: CompressedAttention, kv_dtype: str) -> float:
+    """One cached entry of DeepSeek-V4: in fp8 448 numbers, 64 rotary ones in 16 bit and 8 bytes of scales (584)."""
+    if kv_dtype == "fp8":
+        plain = mixer.head_dim - mixer.rope_head_dim
+        return plain + 2.0 * mixer.rope_head_dim + plain // 64 + 1.0
+    return mixer.head_dim * BYTES_PER_KV[kv_dtype]
+
+
 def _index_key_bytes(index: SparseIndex | None) -> float:
-    if index is None or not index.own_scorer:
-        return 0.0
-    return index.head_dim * (1.0 + 4.0 / INDEX_KEY_SCALE_TOKENS)
+    """One key of the index, kept in fp8 whatever the format of the cache."""
+    return 0.0 if index is None or not index.own_scorer else index.head_dim * FP8_WITH_SCALE

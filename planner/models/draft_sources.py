@@ -88,8 +88,8 @@ def _assistant(target: Model, shape: DraftShape) -> Drafter:
     if not target.model_type.startswith("gemma4"):
         raise InputError([Fault(("model",), f"an assistant that reads the target's cache is known for Gemma 4, not for "
                                             f"{target.name}")])
-    # the first projection takes embedding and hidden state of the target's width
-    fused = -(-2 * target.hidden // shape.network.hidden)
+    # projections from embedding and hidden state of the target's width, and back to it
+    fused = -(-3 * target.hidden // shape.network.hidden)
     return Drafter(mechanism="mtp", name=shape.name, network=shape.network, own_embedding=True, own_head=False,
                    fused_inputs=fused, shares_target_kv=True, source=shape.source, notes=shape.notes)
 

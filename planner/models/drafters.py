@@ -132,13 +132,13 @@ def drafter_weight_bytes(drafter: Drafter, *, tp: int = 1, ep: int = 1) -> float
     network = drafter.network
     if network is None:
         return 0.0
-    if drafter.own_embedding:
-        return weight_bytes(network, tp=tp, ep=ep)
     dtypes = network.weights
+    fuse = drafter.fused_inputs * network.hidden * network.hidden * BYTES_PER_WEIGHT[dtypes.attention]
+    if drafter.own_embedding:
+        return weight_bytes(network, tp=tp, ep=ep) + fuse
     layers = sum(
         group.count * layer_bytes(group.layer, network.hidden, dtypes, tp=tp, ep=ep) for group in network.groups
     )
-    fuse = drafter.fused_inputs * network.hidden * network.hidden * BYTES_PER_WEIGHT[dtypes.attention]
     head = network.vocab * network.hidden / tp * BYTES_PER_WEIGHT[dtypes.lm_head] if drafter.own_head else 0.0
     markov = 2 * network.vocab * (drafter.markov_rank or 0) / tp * BYTES_PER_WEIGHT["bf16"]
     return (layers + fuse) * (drafter.depth or 1) + head + markov

@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import Literal
 
 from specplan.planner.models.architecture import DenseFfn, Ffn, MoeFfn
-from specplan.planner.models.field_names import SHARED_GATE_FAMILIES, UNGATED_ACTIVATIONS, UNGATED_FAMILIES
+from specplan.planner.models.field_names import (
+    FOUR_TIMES_FAMILIES,
+    SHARED_GATE_FAMILIES,
+    UNGATED_ACTIVATIONS,
+    UNGATED_FAMILIES,
+)
 from specplan.planner.models.fields import Fields
 from specplan.planner.models.layer_kinds import hybrid_blocks
+
+SPARSE_KINDS = ("sparse", "moe", "hash_moe")    # hash_moe: DeepSeek-V4 routes its first layers by token, same cost
 
 
 def read_ffns(fields: Fields, layers: int) -> list[Ffn | None]:
     """The feed-forward part of each layer; None where a layer has none."""
     blocks = hybrid_blocks(fields)
     if blocks:
-        made: dict[str, Ffn | None] = {"mamba": None, "attention": None}
+        made: dict[str, Ffn | None] = dict.fromkeys(("mamba", "linear_attention", "attention", "full_attention"))
         for block in dict.fromkeys(blocks):
             if block not in made:
                 made[block] = _moe(fields) if block == "moe" else _dense(fields)
@@ -57,7 +64,7 @@ def _matrices(fields: Fields) -> Literal[2, 3]:
 
 def _dense(fields: Fields) -> DenseFfn:
     role = "dense_intermediate" if fields.has("dense_intermediate") else "intermediate"
-    default = 4 * fields.size("hidden") if fields.values.get("model_type") == "gpt2" else None
+    default = 4 * fields.size("hidden") if fields.values.get("model_type") in FOUR_TIMES_FAMILIES else None
     return DenseFfn(intermediate=fields.size(role, default=default), matrices=_matrices(fields))
 
 
@@ -94,9 +101,9 @@ def _sparse_layers(fields: Fields, layers: int) -> set[int]:
     kinds = fields.per_layer("ffn_kinds", layers)
     if kinds is not None:
         for layer, kind in enumerate(kinds):
-            if kind not in ("dense", "sparse"):
+            if kind not in ("dense", *SPARSE_KINDS):
                 fields.fault((fields.key("ffn_kinds"), layer), f"unknown kind {kind!r}; known are 'dense', 'sparse'")
-        return {layer for layer, kind in enumerate(kinds) if kind == "sparse"}
+        return {layer for layer, kind in enumerate(kinds) if kind in SPARSE_KINDS}
     if isinstance(fields.raw("moe_frequency"), list):
         marks = fields.per_layer("moe_frequency", layers) or []
         for layer, mark in enumerate(marks):

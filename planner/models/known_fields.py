@@ -29,34 +29,38 @@ STANDARD = ("layers", "hidden", "heads", "vocab")
 READ_BY_NAME = frozenset({
     "attention_other_setting", "attn_type_list", "block_configs", "compression_config", "expert_dtype",
     "language_config", "linear_attn_config", "llm_config", "max_window_layers", "model_type", "moe", "mtp_config",
-    "multi_query", "quantization", "quantization_config", "sparse_attention_config", "text_config",
-    "use_double_wide_mlp", "use_mtp", "use_sliding_window",
+    "multi_query", "new_decoder_architecture", "quantization", "quantization_config", "sparse_attention_config",
+    "text_config", "use_double_wide_mlp", "use_mtp", "use_sliding_window",
 })
 # Known, and without a share in the cost of a pass that is worth counting
 WITHOUT_COST = frozenset({
-    "attention_projection_layout", "attn_res_block_size", "chain_hidden_post_norm", "chunk_size", "conv_bias",
-    "d_rel", "dynamic_shared_experts", "ep_size", "expand", "hc_mult", "hc_sinkhorn_iters", "head_dim_original",
-    "head_wise_attn_gate", "hidden_dropout", "hybrid_attention", "hybrid_block_size", "ignore_index",
-    "index_share_for_mtp_iteration", "index_skip_topk_offset", "index_topk_freq", "index_topk_pattern",
-    "indexer_rope_interleave", "latent_moe_use_norm", "mamba_chunk_size", "mamba_proj_bias", "mlp_bias",
-    "mlp_intermediate_size", "moe_shared_expert_overlap", "mtp_hidden_states_first", "mtp_use_dedicated_embeddings",
-    "n_group", "num_expert_group", "num_experts_per_tok", "num_hash_layers", "num_logits_to_keep",
-    "num_nextn_predict_layers", "position_embedding_type", "pretraining_tp", "qk_head_dim", "rank", "rel_extent",
-    "sconv_kernel_size", "shared_expert_gate", "shared_expert_sink", "time_step_rank", "transformers_version",
-    "true_head_dim", "unpadded_vocab_size", "use_conv_bias", "use_head_wise_attn_gate", "use_mamba_kernels",
-    "use_moe", "use_sconv", "use_shared_embedding", "vocab_size_per_layer_input", "zero_expert_type",
+    "attention_projection_layout", "attn_res_block_size", "attn_scale", "attn_temperature_tuning",
+    "chain_hidden_post_norm", "chunk_size", "conv_bias", "conv_kernel_size", "d_rel", "dynamic_shared_experts",
+    "ep_size", "expand", "expert_model_parallel", "expert_parallel", "hc_mult", "hc_sinkhorn_iters",
+    "head_dim_original", "head_wise_attn_gate", "hidden_dropout", "hybrid_attention", "hybrid_block_size",
+    "ignore_index", "index_local_blocks", "index_share_for_mtp_iteration", "index_skip_topk_offset",
+    "index_topk_freq", "index_topk_pattern", "indexer_rope_interleave", "latent_moe_use_norm", "mamba_chunk_size",
+    "mamba_proj_bias", "mlp_bias", "mlp_intermediate_size", "moe_norm_min", "moe_shared_expert_overlap",
+    "mtp_hidden_states_first", "mtp_layer_types", "mtp_local_layer_ids", "mtp_mlp_layer_types",
+    "mtp_use_dedicated_embeddings", "n_group", "num_expert_group", "num_expert_groups", "num_expert_groups_per_tok",
+    "num_experts_per_tok", "num_hash_layers", "num_logits_to_keep", "num_nextn_predict_layers",
+    "number_of_conv_states", "out_hidden_size", "position_embedding_type", "pretraining_tp", "projection_dim",
+    "qk_head_dim", "query_pre_attn_scalar", "rank", "rel_extent", "routed_scale", "sconv_kernel_size",
+    "shared_expert_gate", "shared_expert_sink", "time_step_rank", "transformers_version", "true_head_dim",
+    "unpadded_vocab_size", "use_conv_bias", "use_head_wise_attn_gate", "use_mamba_kernels", "use_moe", "use_sconv",
+    "use_shared_embedding", "vocab_size_per_layer_input", "zero_expert_type",
 })
 # Mappings that describe something other than the language network
 OTHER_PARTS = re.compile(
     r"vision|image|visual|audio|video|speech|rope|generation|auto_map|id2label|label2id|task_specific|pruned|_hf_|dflash|"
-    r"eagle|tokenizer|projector|diffusion|encoder_config|talker|token2wav|code|talker|processor|sliding_window_layout"
+    r"eagle|tokenizer|projector|diffusion|encoder_config|token2wav|code|talker|processor|yarn|scaling|lora|multimodal"
 )
 SIZE_WORDS = frozenset({
-    "altup", "compress", "compression", "conv", "cross", "depth", "dim", "dims", "expert", "experts", "ffn", "head",
-    "heads", "hidden", "index", "indexer", "intermediate", "kv", "latent", "laurel", "layer", "layers", "loop",
-    "loops", "lru", "mamba", "memories", "memory", "moe", "mtp", "nextn", "ngram", "passes", "ple", "rank",
-    "recurrent", "repeat", "repeats", "shared", "sinks", "sparse", "sparsity", "ssm", "state", "states", "window",
-    "windows",
+    "altup", "attention", "attn", "compress", "compression", "conv", "cross", "depth", "dim", "dims", "expert",
+    "experts", "ffn", "head", "heads", "hidden", "idxs", "index", "indexer", "intermediate", "kv", "latent",
+    "laurel", "layer", "layers", "loop", "loops", "lru", "mamba", "memories", "memory", "moe", "mtp", "nextn",
+    "ngram", "passes", "ple", "rank", "recurrent", "repeat", "repeats", "shared", "sinks", "sparse", "sparsity",
+    "ssm", "state", "states", "window", "windows",
 })
 # A name with one of these is a scale, a rule or a limit, not a size
 PLAIN_WORDS = frozenset({
@@ -95,8 +99,6 @@ def check_unknown_sizes(fields: Fields) -> None:
         if key not in known and not key.startswith("_") and _is_size(key, value):
             fields.fault(key, "unknown field that may change the cost of a pass; remove it or set it to null to read "
                               "the model without it")
-    if fields.values.get("hidden_size_per_layer_input"):
-        fields.fault("hidden_size_per_layer_input", "per-layer embeddings are not modelled")
 
 
 def _is_size(key: str, value: Any) -> bool:

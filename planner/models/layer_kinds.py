@@ -10,13 +10,17 @@ Kind: TypeAlias = Literal["full", "sliding", "chunked", "gdn", "kda", "mamba2", 
 
 LAYER_TYPES: dict[str, Kind] = {
     "full_attention": "full", "attention": "full", "global_attention": "full", "hybrid": "full",
-    "deepseek_sparse_attention": "full", "minimax_m3_sparse": "full",   # the index says which keys are read
+    # an index says which keys are read
+    "deepseek_sparse_attention": "full", "indexed_attention": "full", "minimax_m3_sparse": "full",
     "sliding_attention": "sliding", "local_attention": "sliding", "hybrid_sliding": "sliding",
     "chunked_attention": "chunked",
     "linear_attention": "gdn",
     "mamba": "mamba2",
 }
-HYBRID_BLOCKS: dict[str, Kind] = {"mamba": "mamba2", "attention": "full", "moe": "none", "mlp": "none"}
+HYBRID_BLOCKS: dict[str, Kind] = {
+    "mamba": "mamba2", "linear_attention": "mamba2", "attention": "full", "full_attention": "full",
+    "moe": "none", "mlp": "none",
+}
 HYBRID_LETTERS: dict[str, str] = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
 
 
@@ -44,7 +48,7 @@ def layer_kinds(fields: Fields, layers: int) -> list[Kind]:
     blocks = hybrid_blocks(fields)
     if blocks:
         return _fit(fields, [HYBRID_BLOCKS[block] for block in blocks], layers)
-    if fields.values.get("linear_attn_config") is not None:
+    if fields.values.get("linear_attn_config") is not None and not fields.has("layer_types"):
         return _kda_layers(fields, layers)
     _only_softmax(fields, layers)
     if fields.has("layer_types"):
@@ -66,16 +70,27 @@ def _fit(fields: Fields, kinds: list[Kind], layers: int) -> list[Kind]:
 
 def _layer_types(fields: Fields, layers: int) -> list[Kind]:
     found: list[Kind] = []
+    linear = _linear_kind(fields)
     for layer, name in enumerate(fields.per_layer("layer_types", layers) or ["full_attention"] * layers):
         kind = LAYER_TYPES.get(name) if isinstance(name, str) else None
         if kind is None:
-            if not fields.has("compress_ratios"):   # DeepSeek-V4: the ratios say more than the names
+            # DeepSeek-V4: the ratios say more than the names
+            if not fields.has("compress_ratios") and not fields.has("compress_rates"):
                 fields.fault(("layer_types", layer), f"unknown kind {name!r}; known are {', '.join(LAYER_TYPES)}")
             kind = "full"
-        found.append(kind)
+        found.append(linear if kind == "gdn" else kind)
     if "sliding" in found and not fields.has("window"):
         fields.fault("sliding_window", "missing, and layer_types names sliding layers")
     return found
+
+
+def _linear_kind(fields: Fields) -> Kind:
+    """What `linear_attention` means: the name is shared, the size fields are not."""
+    if fields.has("linear_value_heads"):
+        return "gdn"
+    if fields.has("kda_heads") or fields.values.get("linear_attn_config") is not None:
+        return "kda"
+    return "mamba2" if fields.has("mamba_heads") else "gdn"
 
 
 def _kda_layers(fields: Fields, layers: int) -> list[Kind]:

@@ -46,7 +46,7 @@ def _modules(fields: Fields, family: str) -> int:
 def _layer(fields: Fields, family: str, layers: list[Layer]) -> tuple[Mixer | None, Ffn | None]:
     blocks = hybrid_blocks(fields, letters="mtp_letters", blocks="mtp_blocks")
     if blocks:      # Nemotron: one block of each half makes one layer
-        mixer = mtp_mixer(fields, None) if "attention" in blocks else None
+        mixer = mtp_mixer(fields, None) if {"attention", "full_attention"} & set(blocks) else None
         ffn: Ffn | None = None
         if "moe" in blocks or "mlp" in blocks:
             ffn = moe_ffn(fields) if "moe" in blocks else dense_ffn(fields)

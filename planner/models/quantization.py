@@ -57,6 +57,7 @@ def read_storage(fields: Fields, layers: int) -> Storage:
     if part is None:
         return Storage(weights=plain, mtp=plain, kv_dtype=None, word=None)
     method = str(part.values.get("quant_method") or ("modelopt" if part.values.get("quant_algo") else "")).lower()
+    method = method.replace("_", "-") if method.startswith("compressed") else method
     recipe = _recipe(part, method, layers, key)
     beside = fields.part("_hf_quant_config")
     kv_dtype = _kv(part) or (_kv(beside.part("quantization") or beside) if beside is not None else None)
@@ -116,9 +117,9 @@ def _recipe(part: Fields, method: str, layers: int, key: str) -> Recipe | None:
         recipe.rules.append((ModuleList.every_layer(), _integer_format(part)))
     elif method == "bitsandbytes":
         recipe.rules.append((ModuleList.every_layer(), "w4a16" if values.get("load_in_4bit") else "w8a16"))
-    elif values.get("qformat_weight") == "fp8_e4m3":
+    elif values.get("qformat_weight") == "fp8_e4m3":    # Mistral: scales are per tensor and static unless it says none
         recipe.rules.append((ModuleList.every_layer(), "fp8"))
-        recipe.static_scales = values.get("qscheme_act") == "TENSOR"
+        recipe.static_scales = values.get("qscheme_act") != "NO_SCALES"
     else:
         part.fault("quant_method" if key != "quantization" else "quant_algo", f"unknown method {method!r}; known are "
                    "fp8, mxfp4, compressed-tensors, modelopt, gptq, awq, auto-round, bitsandbytes")

@@ -16,7 +16,7 @@ from specplan.planner.models.feed_forward import read_ffns
 from specplan.planner.models.field_names import (
     CLASS_DEFAULTS,
     GEMMA3_DEFAULTS,
-    OWN_HEAD_DIM,
+    KNOWN_FAMILIES,
     TIED_BY_DEFAULT,
 )
 from specplan.planner.models.fields import MOST_LAYERS, Fields
@@ -50,9 +50,10 @@ def read_model(
     if fields.values.get("block_configs") is not None:
         found = read_block_configs(fields, layers)
     else:
-        _check_head_dim(fields, family)
         mixers, ffns = read_mixers(fields, layers), read_ffns(fields, layers)
         found = [Layer(mixer=mixer, ffn=ffn) for mixer, ffn in zip(mixers, ffns, strict=True)]
+    if family and family not in KNOWN_FAMILIES:
+        fields.note("architecture-unknown", f"model_type {family!r} is not known: read by its standard fields")
     storage = read_storage(fields, layers)
     mtp = read_mtp(fields, found)
     model = Model(
@@ -118,12 +119,6 @@ def _layer_count(fields: Fields) -> int:
         return fields.size("layers", high=MOST_LAYERS)
     blocks = hybrid_blocks(fields)
     return len(blocks) if blocks else fields.size("layers")
-
-
-def _check_head_dim(fields: Fields, family: str) -> None:
-    needed = not fields.has("head_dim") and not fields.has("kv_lora_rank")
-    if needed and family.startswith(OWN_HEAD_DIM):
-        fields.fault("head_dim", f"missing; for {family} it is not hidden_size / num_attention_heads")
 
 
 def _config_in(folder: Path) -> Path:
