@@ -200,10 +200,9 @@ def interval(curve: Acceptance, draft_len: ArrayLike, level: float = 0.9,
     mean = acceptance_length(curve, d, context_tokens)
     inside = np.minimum(d, curve.known_draft_len)
     beyond = mean - acceptance_length(curve, inside, context_tokens)
-    variance = (curve.spread * (mean - 1.0)) ** 2 + (TAIL_SPREAD * beyond) ** 2
-    if curve.steps:
-        variance = variance + step_variance(curve.survival, inside) / curve.steps
-    return wilson_of_mean(mean, d, variance, curve.steps, level)
+    other = (curve.spread * (mean - 1.0)) ** 2 + (TAIL_SPREAD * beyond) ** 2
+    sampling = step_variance(curve.survival, inside) / curve.steps if curve.steps else np.zeros_like(mean)
+    return wilson_of_mean(mean, d, sampling, curve.steps, other, level)
 
 
 def _length(curve: Acceptance, d: Array) -> Array:

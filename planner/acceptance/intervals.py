@@ -37,23 +37,24 @@ def wilson(successes: float, trials: float, level: float = 0.9) -> tuple[float, 
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-def wilson_of_mean(mean: Array, d: Array, variance: Array, steps: float | None, level: float) -> tuple[Array, Array]:
-    """Wilson's interval of AL = 1 + D * share, with the trials that give the share this variance.
+def wilson_of_mean(mean: Array, d: Array, sampling: Array, steps: float | None, other: Array,
+                   level: float) -> tuple[Array, Array]:
+    """Interval of AL = 1 + D * share: Wilson's for the `sampling` variance of the mean, widened by `other` variance.
 
-    The ends stay within [1, 1 + D], and a sample in which all or nothing was accepted still has a width.
+    Wilson's trials are those that would give the share this variance. The ends stay within [1, 1 + D], and a sample
+    in which all or nothing was accepted still has a width.
     """
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     width = np.maximum(d, 1e-9)
     share = np.clip((mean - 1.0) / width, 0.0, 1.0)
-    binomial = share * (1.0 - share)
-    share_variance = variance / width**2
-    sure = share_variance <= 0
-    trials = np.where(sure, 1e12, binomial / np.where(sure, 1.0, share_variance))
-    if steps:       # all or nothing accepted: the sample is still only so large
-        trials = np.where(binomial <= 1e-12, steps, trials)
-    trials = np.clip(trials, 1e-3, 1e12)
-    shrink = 1.0 / (1.0 + z2 / trials)
-    centre = (share + z2 / (2.0 * trials)) * shrink
-    half = math.sqrt(z2) * shrink * np.sqrt(binomial / trials + z2 / (4.0 * trials**2))
+    centre, half2 = share, np.zeros_like(share)
+    if steps:
+        binomial = share * (1.0 - share)
+        certain = (sampling <= 0) | (binomial <= 1e-12)
+        trials = np.where(certain, steps, binomial * width**2 / np.where(certain, 1.0, sampling))
+        shrink = 1.0 / (1.0 + z2 / trials)
+        centre = (share + z2 / (2.0 * trials)) * shrink
+        half2 = z2 * shrink**2 * (binomial / trials + z2 / (4.0 * trials**2))
+    half = np.sqrt(half2 + z2 * other / width**2)
     lower, upper = np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
     return np.asarray(1.0 + d * lower), np.asarray(1.0 + d * upper)

@@ -1,0 +1,1 @@
+"""The engines and benchmark tools: read their acceptance numbers, write and check their configurations."""
