@@ -14,15 +14,16 @@ from specplan.planner.acceptance.curve import (
     from_rate,
 )
 from specplan.planner.config.schema import Acceptance as Stated
-from specplan.planner.config.schema import Config
-from specplan.planner.models.architecture import Model
+from specplan.planner.messages import Fault, InputError
 
 BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
 
 
-def resolve_acceptance(stated: Stated, mechanism: str, target: Model, config: Config, base: Path) -> Acceptance:
+def resolve_acceptance(stated: Stated, mechanism: str, base: Path) -> Acceptance:
     """The curve of one drafter; faults come back with key paths inside `acceptance`."""
     per_block = mechanism in BLOCK_MECHANISMS
+    if stated.file is not None:
+        return _from_file(stated, base)
     labels = {} if stated.temperature is None else {"temperature": f"{stated.temperature:g}"}
     source = stated.source or f"stated as {stated.form}"
     if stated.per_position is not None:
@@ -44,3 +45,16 @@ def resolve_acceptance(stated: Stated, mechanism: str, target: Model, config: Co
         lengths = {stated.draft_len: stated.acceptance_length}
         return from_lengths(lengths, steps=steps, source=source, per_block=per_block, labels=labels)
     raise AssertionError(f"unknown acceptance form {stated.form}")
+
+
+def _from_file(stated: Stated, base: Path) -> Acceptance:
+    """Measured acceptance: an engine's log, metrics or benchmark, or a file that `acceptance read` wrote."""
+    from specplan.planner.acceptance.reading import acceptance_of  # noqa: PLC0415 - readers of all engines load here
+    from specplan.planner.engines.acceptance import read_files  # noqa: PLC0415
+
+    assert stated.file is not None
+    path = stated.file if stated.file == "-" else str(base / Path(stated.file).expanduser())
+    try:
+        return acceptance_of(read_files([path], draft_len=stated.draft_len))
+    except InputError as error:
+        raise InputError(Fault(("file", *fault.path), fault.message) for fault in error.faults) from None

@@ -217,7 +217,7 @@ def _option(
         )
     if stated.acceptance is not None:
         with faults.at(*place, "acceptance"):
-            curves.append(resolve_acceptance(stated.acceptance, stated.mechanism, target, config, loaded.base))
+            curves.append(resolve_acceptance(stated.acceptance, stated.mechanism, loaded.base))
     if stated.tp is not None and config.parallel.tp % stated.tp:
         faults.add((*place, "tp"), f"{stated.tp} must divide tp = {config.parallel.tp}: the drafter runs on its GPUs")
     if len(faults.found) > before:
