@@ -152,9 +152,10 @@ def math_knee_rows(kernel: AttentionKernel) -> float:
 
 def attention_notes(kernel: AttentionKernel, *, group_size: float, max_query_len: int) -> tuple[Note, ...]:
     """Warnings for this group size and query lengths up to the longest: cliffs, re-read KV, rows that no fit saw."""
+    engine = kernel.id.partition("-")[0]
     notes = [
         Note(f"kernel-cliff-{cliff.name}", f"{kernel.id}: {cliff.message}")
-        for cliff in kernel.family.cliffs if cliff.reached(group_size, max_query_len)
+        for cliff in kernel.family.cliffs if cliff.reached(engine, group_size, max_query_len)
     ]
     if max_query_len > 1 and kernel.family.reread != "once":
         often = "query head at q > 1" if kernel.family.reread == "per_head" else "tile of query rows"

@@ -27,10 +27,12 @@ class Cliff:
     message: str
     group_size: tuple[float, float]
     query_len: tuple[float, float]
+    engines: tuple[str, ...]            # whose builds have it; empty = all
 
-    def reached(self, group_size: float, max_query_len: int) -> bool:
+    def reached(self, engine: str, group_size: float, max_query_len: int) -> bool:
         """Whether some query length from 1 to `max_query_len` falls into the range."""
-        return self.group_size[0] <= group_size <= self.group_size[1] and self.query_len[0] <= max_query_len
+        inside = self.group_size[0] <= group_size <= self.group_size[1] and self.query_len[0] <= max_query_len
+        return inside and (not self.engines or engine in self.engines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +125,4 @@ def _cliff(raw: Mapping[str, Any]) -> Cliff:
     low_group, high_group = raw.get("group_size", (0, math.inf))
     low_query, high_query = raw.get("query_len", (1, math.inf))
     return Cliff(name=raw["name"], message=raw["message"], group_size=(low_group, high_group),
-                 query_len=(low_query, high_query))
+                 query_len=(low_query, high_query), engines=tuple(raw.get("engines", ())))
