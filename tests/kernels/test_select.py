@@ -129,7 +129,7 @@ def test_everything_has_a_price_everywhere_and_says_where_it_comes_from(gpu: str
     kernels += [moe_kernel(profile, engine, weight_dtype=dtype, gated=gated)
                 for dtype in BYTES_PER_WEIGHT for gated in (False, True)]
     kernels += [mla_kernel(profile, engine, kv_dtype=kv) for kv in BYTES_PER_KV]
-    kernels += [recurrent_kernel(profile, engine, kind=kind, verify=verify)     # type: ignore[arg-type]
+    kernels += [recurrent_kernel(profile, engine, kind=kind, verify=verify)
                 for kind in ("gdn", "kda", "mamba2") for verify in (False, True)]
     kernels.append(sparse_kernel(profile, engine))
     if profile.hardware.link_bytes_per_s:
