@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ from specplan.planner.messages import Fault, InputError, SpecplanError
 
 if TYPE_CHECKING:
     from specplan.planner.config.load import LoadedConfig
+
+gc.set_threshold(100_000, 50, 50)   # most commands end within half a second: looking for cycles took a tenth of it
 
 
 class Commands(TyperGroup):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specplan.planner.answer.build import build_answer
-from specplan.planner.answer.explanation import Explanation, explain_question
 from specplan.planner.answer.plan import evaluate
 from specplan.planner.answer.resolve import resolve
 from specplan.planner.answer.types import Answer
 from specplan.planner.config.load import LoadedConfig, Overrides, load_config
 
-__all__ = ["Answer", "Explanation", "explain", "recommend"]
+if TYPE_CHECKING:
+    from specplan.planner.answer.explanation import Explanation
+
+__all__ = ["Answer", "explain", "recommend"]
 
 Source = str | Path | Mapping[str, Any] | LoadedConfig
 
@@ -42,6 +44,8 @@ def explain(
     allow_preliminary: bool = False,
 ) -> Explanation:
     """Every op of one step at one D, and a sweep over D."""
+    from specplan.planner.answer.explanation import explain_question  # noqa: PLC0415 - `recommend` never pays for it
+
     question = resolve(load_config(cfg, overrides), allow_preliminary=allow_preliminary)
     return explain_question(
         question, mechanism=mechanism, draft_len=draft_len, batch=batch, context_tokens=context_tokens

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from specplan.planner.answer import Answer, Explanation
+from specplan.planner.answer.types import Answer
+
+if TYPE_CHECKING:
+    from specplan.planner.answer.explanation import Explanation
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:

@@ -5,13 +5,17 @@ Scaling (ms, GB, percent) happens here and nowhere else.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from specplan.planner.answer import Answer, Explanation
-from specplan.planner.answer.types import Candidate, Cell, Recommendation, ScheduleAnswer
+from specplan.planner.answer.types import Answer, Candidate, Cell, Recommendation, ScheduleAnswer
+
+if TYPE_CHECKING:
+    from specplan.planner.answer.explanation import Explanation
 
 GUIDELINE_TITLES = {
     "G1": "GEMM ridge",
