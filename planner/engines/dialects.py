@@ -1,0 +1,129 @@
+"""The engines whose configurations specplan writes, and the two ways through a dialect: emit and parse."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from specplan.planner.engines.launch import Launch
+from specplan.planner.engines.located import MalformedError, Node, Text, parse_json
+from specplan.planner.engines.located_yaml import parse_yaml
+from specplan.planner.engines.plan import DraftPlan, check_plan
+from specplan.planner.engines.shell import Command, commands
+from specplan.planner.engines.snippet import remarks
+from specplan.planner.messages import InputError, Note, nearest
+
+ENGINES = ("vllm", "sglang", "tensorrt_llm", "llama_cpp", "lmdeploy", "onnxruntime_genai", "aiconfigurator")
+_SPELLINGS = {"trtllm": "tensorrt_llm", "tensorrt": "tensorrt_llm", "llama": "llama_cpp", "ort": "onnxruntime_genai",
+              "onnxruntime": "onnxruntime_genai", "ort_genai": "onnxruntime_genai", "aic": "aiconfigurator"}
+
+
+class Dialect(Protocol):
+    """What every planner/engines/<engine>/configuration.py offers."""
+
+    ENGINE: str
+    NEWEST: str
+    IMAGE: str
+    MARKERS: tuple[str, ...]
+
+    def invocation(self, words: Sequence[str]) -> int | None:
+        """Index of the first argument after the server's command, None where it is not started."""
+
+    def read_words(self, words: Sequence[Text], launch: Launch) -> None:
+        """Read command-line arguments."""
+
+    def read_mapping(self, node: Node, launch: Launch, around: Node | None = None) -> None:
+        """Read a mapping of YAML or JSON; `around` holds the keys beside it."""
+
+    def plan_of(self, launch: Launch) -> DraftPlan:
+        """The plan that a configuration carries out."""
+        ...
+
+    def expressible(self, plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:
+        """The part of a plan that the dialect carries, and what is lost, in words."""
+        ...
+
+    def write(self, plan: DraftPlan, version: str) -> str:
+        """The text that says `expressible(plan)`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A snippet to paste, and what of the plan it could not say."""
+
+    text: str
+    notes: tuple[Note, ...]
+    plan: DraftPlan         # what the snippet does say: reading it back gives this
+
+
+def engine_name(name: str) -> str:
+    """The canonical name of an engine; InputError with the nearest one for a misspelt name."""
+    wanted = name.lower().replace("-", "_").replace(".", "_")
+    wanted = _SPELLINGS.get(wanted, wanted)
+    if wanted not in ENGINES:
+        raise InputError(f"'{name}' is not an engine that specplan writes for{nearest(wanted, ENGINES)}; it knows "
+                         f"{', '.join(ENGINES)}")
+    return wanted
+
+
+def dialect(engine: str) -> Dialect:
+    """The module that reads and writes the configuration of an engine."""
+    return cast("Dialect", importlib.import_module(f"specplan.planner.engines.{engine}.configuration"))
+
+
+def write_configuration(plan: DraftPlan, engine: str, version: str | None = None) -> Emitted:
+    """The plan in the dialect of `engine`; remarks in front say what the dialect cannot express."""
+    module = dialect(engine_name(engine))
+    release = version or module.NEWEST
+    check_plan(plan)
+    if plan.draft_len == 0:
+        text = remarks([f"{module.ENGINE} {release}, written by specplan",
+                        "plain decoding is the recommendation: start the server without any speculative setting"])
+        return Emitted(text, (), plan)
+    said, notes = module.expressible(plan, release)
+    text = module.write(said, release)
+    if not text.lstrip().startswith("{"):       # JSON takes no comments: its notes go beside it
+        text = remarks([f"{module.ENGINE} {release}, written by specplan", *notes]) + text
+    return Emitted(text, notes, said)
+
+
+def emit(plan: DraftPlan, engine: str, version: str | None = None) -> str:
+    """The text of `write_configuration`."""
+    return write_configuration(plan, engine, version).text
+
+
+def parse(text: str, engine: str, version: str | None = None) -> DraftPlan:
+    """The plan that a snippet of `engine` carries out; the inverse of `emit`."""
+    module = dialect(engine_name(engine))
+    launch = Launch(module.ENGINE, Text.of(text), version=version or module.NEWEST)
+    try:
+        if module.ENGINE in {"tensorrt_llm", "onnxruntime_genai"}:
+            _read_document(text, module, launch)
+        else:
+            for found in commands(Text.of(text)):
+                _read_command(found, module, launch)
+    except MalformedError as error:
+        raise InputError(f"line {text.count(chr(10), 0, error.offset) + 1}: {error}") from None
+    if launch.malformed:
+        name, fault = launch.malformed[0]
+        raise InputError(f"line {text.count(chr(10), 0, fault.offset) + 1}: {name}: {fault}")
+    return module.plan_of(launch)
+
+
+def _read_document(text: str, module: Dialect, launch: Launch) -> None:
+    for node in parse_yaml(text):
+        section = node.get("speculative_config") if module.ENGINE == "tensorrt_llm" else node
+        if section is not None and isinstance(section.value, dict):
+            module.read_mapping(section, launch, node)
+
+
+def _read_command(found: Command, module: Dialect, launch: Launch) -> None:
+    for document in found.heredocs:
+        module.read_mapping(parse_json(document.text), launch)
+    words = [word.value for word in found.words]
+    start = module.invocation(words)
+    if start is not None or (words and words[0].startswith("-")):
+        module.read_words(found.words[start or 0:], launch)

@@ -1,0 +1,60 @@
+"""What can be wrong with an LMDeploy command. Source: LMDeploy main, August 2026, lmdeploy/cli/utils.py and
+docs/en/advance/spec_decoding.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specplan.planner.engines.launch import Launch
+from specplan.planner.engines.rule import Context, Hit, Rule, at, at_name
+from specplan.planner.engines.rule_examples import example
+
+_WIDTH = "--speculative-num-draft-tokens"
+
+
+def _width(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
+    steps, width = launch.number("--speculative-num-steps"), launch.number(_WIDTH)
+    if steps is not None and width is not None and width == steps + 1:
+        yield at(launch.settings[_WIDTH], f"counts drafts in LMDeploy, not verify rows as in SGLang: for D = {steps} "
+                                          f"it is {steps}, here it drafts {width}")
+
+
+def _backend(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
+    if launch.text("--backend") == "turbomind" and launch.has("--speculative-algorithm"):
+        yield at(launch.settings["--backend"], "speculation is implemented in the pytorch backend")
+
+
+def _no_drafter(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
+    kind = launch.text("--speculative-algorithm")
+    if kind in {"eagle", "eagle3"} and launch.complete and not launch.has("--speculative-draft-model"):
+        yield at(launch.settings["--speculative-algorithm"], f"{kind} needs --speculative-draft-model")
+    if launch.has(_WIDTH) and not launch.has("--speculative-algorithm") and launch.complete:
+        yield at_name(launch.settings[_WIDTH], "has no effect without --speculative-algorithm")
+
+
+def _serve(flags: str) -> tuple[str, str]:
+    return "serve.sh", f"lmdeploy serve api_server org/target --backend pytorch {flags}\n"
+
+
+_EAGLE = "--speculative-algorithm eagle3 --speculative-draft-model org/eagle3 "
+_DOCS = "LMDeploy (August 2026), docs/en/advance/spec_decoding.md"
+RULES = (
+    Rule(code="SP501", name="lmdeploy-width", severity="warning",
+         summary="SGLang's numbers on LMDeploy.",
+         why="Both have --speculative-num-draft-tokens: SGLang counts the root, LMDeploy does not.",
+         fix="Give D.", source="LMDeploy cli/utils.py (maps to num_speculative_tokens); case G02",
+         bad=_serve(_EAGLE + "--speculative-num-steps 3 --speculative-num-draft-tokens 4"),
+         good=_serve(_EAGLE + "--speculative-num-draft-tokens 3"), check=_width),
+    Rule(code="SP502", name="lmdeploy-backend", severity="error",
+         summary="Speculation with the TurboMind backend.",
+         why="It is implemented in the PyTorch backend.", fix="--backend pytorch.", source=_DOCS,
+         bad=example("serve.sh", "lmdeploy serve api_server org/target --backend turbomind " + _EAGLE + "\n"),
+         good=_serve(_EAGLE), check=_backend),
+    Rule(code="SP503", name="lmdeploy-no-drafter", severity="error",
+         summary="An algorithm without its drafter, or a length without an algorithm.",
+         why="eagle and eagle3 load a drafter; without an algorithm nothing drafts.",
+         fix="Add the missing flag.", source=_DOCS,
+         bad=_serve("--speculative-algorithm eagle3 --speculative-num-draft-tokens 3"),
+         good=_serve(_EAGLE + "--speculative-num-draft-tokens 3"), check=_no_drafter),
+)

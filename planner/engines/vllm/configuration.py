@@ -1,0 +1,214 @@
+"""vLLM's dialect: `vllm serve` flags and the JSON of `--speculative-config`.
+
+Keys and checks: vLLM 0.33.0, vllm/config/speculative.py (stored copy at 002e77c1) and
+docs/features/speculative_decoding/*.md. `num_speculative_tokens` is D.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from specplan.planner.engines.launch import (
+    SPEC,
+    Launch,
+    Setting,
+    expand,
+    first_positional,
+    put_mapping,
+    whole,
+    words_to_settings,
+)
+from specplan.planner.engines.located import Node, Text
+from specplan.planner.engines.plan import DraftPlan, Tier
+from specplan.planner.engines.snippet import command
+from specplan.planner.messages import InputError, Note
+from specplan.planner.models.drafter import Mechanism
+
+ENGINE = "vllm"
+NEWEST = "0.33.0"
+IMAGE = r"(?:^|/)vllm(?:-openai)?(?:[-_][a-z0-9]+)*(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
+MARKERS = ("--speculative-config", "--speculative_config", "--spec-method", "--spec-tokens", "-sc")
+
+ALIASES = {
+    "-sc": "--speculative-config", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size", "-cc": "--compilation-config", "-O": "--compilation-config",
+    "--cuda-graph-sizes": "--cudagraph-capture-sizes",
+}
+SWITCHES = frozenset({"--enforce-eager", "--enable-lora", "--trust-remote-code", "--enable-prefix-caching"})
+MANY = frozenset({"--cudagraph-capture-sizes"})
+SHORTCUTS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
+
+# Keys of --speculative-config, and since when, where a thread or page names it
+KEYS: dict[str, str] = dict.fromkeys((
+    "method", "model", "num_speculative_tokens", "revision", "code_revision", "quantization", "max_model_len",
+    "attention_backend", "moe_backend", "kv_cache_dtype", "enforce_eager", "draft_tensor_parallel_size",
+    "tensor_parallel_size", "draft_load_config", "prompt_lookup_max", "prompt_lookup_min",
+    "suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor",
+    "suffix_decoding_min_token_prob", "suffix_decoding_corpus_tokens", "disable_padded_drafter_batch",
+    "use_local_argmax_reduction", "parallel_drafting", "rejection_sample_method", "synthetic_acceptance_rates",
+    "synthetic_acceptance_length", "draft_sample_method", "use_heterogeneous_vocab", "draft_lm_head_quantization",
+    "dspark_draft_topk", "disable_eagle_block_drop", "index_share_for_mtp_iteration", "fly_window_size",
+    "fly_entropy_threshold", "speculative_token_tree",
+), "") | {
+    "num_speculative_tokens_per_batch_size": "May 2026",
+    "enable_adaptive_verification": "July 2026",
+}
+METHODS = (
+    "ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "eagle", "eagle3", "dflash", "dspark",
+    "mtp", "extract_hidden_states", "custom_class",
+)
+MTP_ALIASES = frozenset({      # `--speculative-config` takes them with a deprecation warning
+    "deepseek_mtp", "dots3_note_mtp", "mimo_mtp", "mimo_v2_mtp", "glm4_moe_mtp", "glm4_moe_lite_mtp", "glm_ocr_mtp",
+    "ernie_mtp", "nemotron_h_mtp", "exaone_moe_mtp", "exaone4_5_mtp", "qwen3_next_mtp", "qwen4_exp_mtp",
+    "qwen3_5_mtp", "longcat_flash_mtp", "bailing_hybrid_v3_mtp", "minimax_m3_mtp", "bailing_hybrid_mtp",
+    "kimi_k3_mtp", "pangu_ultra_moe_mtp", "step3p5_mtp", "hy_v3_mtp", "hy_v4_mtp", "gemma4_mtp", "inkling_mtp",
+    "glm5_next_mtp",
+})
+_METHOD: dict[Mechanism, dict[str, Any]] = {
+    "draft_model": {"method": "draft_model"}, "eagle": {"method": "eagle"}, "eagle3": {"method": "eagle3"},
+    "p_eagle": {"method": "eagle3", "parallel_drafting": True},
+    "pard": {"method": "draft_model", "parallel_drafting": True},
+    "mtp": {"method": "mtp"}, "dflash": {"method": "dflash"}, "dspark": {"method": "dspark"},
+    "ngram": {"method": "ngram"}, "suffix": {"method": "suffix"},
+}
+
+
+def invocation(words: Sequence[str]) -> int | None:
+    """Index of the first argument after `vllm serve` or the server's module; None where neither is started."""
+    for at, word in enumerate(words[:-1]):
+        if (word == "vllm" or word.endswith("/vllm")) and words[at + 1] == "serve":
+            return at + 2
+        if word == "-m" and words[at + 1].startswith("vllm.entrypoints."):
+            return at + 2
+    return None
+
+
+def read_words(words: Sequence[Text], launch: Launch) -> None:
+    """Read command-line arguments into `launch`."""
+    for setting in first_positional(words, "--model"):
+        launch.put(setting)
+    for setting in words_to_settings(words, ALIASES, SWITCHES, MANY):
+        _put(launch, setting)
+    _expand(launch)
+
+
+def read_mapping(node: Node, launch: Launch, around: Node | None = None) -> None:
+    """Read a `speculative_config` mapping, or a whole configuration file when `around` holds its other keys."""
+    put_mapping(launch, node, SPEC)
+    for key, child in around.value.items() if around is not None else ():
+        if child is not node and child.key is not None:
+            name = "--" + key.lstrip("-").replace("_", "-")
+            _put(launch, Setting(ALIASES.get(name, name), child.key, child))
+    _expand(launch)
+
+
+def _put(launch: Launch, setting: Setting) -> None:
+    head, dot, tail = setting.name.partition(".")
+    if setting.name in SHORTCUTS:
+        setting = replace(setting, name=SPEC + SHORTCUTS[setting.name])
+    elif dot and head == "--speculative-config":
+        setting = replace(setting, name=SPEC + tail)
+    elif dot and head == "--compilation-config":
+        setting = replace(setting, name="compilation_config." + tail)
+    launch.put(setting)
+
+
+def _expand(launch: Launch) -> None:
+    expand(launch, "--speculative-config", SPEC)
+    expand(launch, "--compilation-config", "compilation_config.")
+
+
+def method(launch: Launch) -> str | None:
+    """The method, with aliases resolved as vLLM does; None where a model's files decide or it is not known."""
+    given = launch.text(SPEC + "method")
+    if given in MTP_ALIASES:
+        return "mtp"
+    if given is None and launch.get(SPEC + "model") in {"ngram", "[ngram]"}:
+        return "ngram"
+    return given
+
+
+def capture_sizes(launch: Launch) -> list[int] | None:
+    """Token counts whose step is captured as a CUDA graph, where the configuration lists them."""
+    for name in ("compilation_config.cudagraph_capture_sizes", "--cudagraph-capture-sizes"):
+        sizes = launch.get(name)
+        if isinstance(sizes, list) and all(whole(size) is not None for size in sizes):
+            return [int(size) for size in sizes]
+    return None
+
+
+def schedule(launch: Launch) -> tuple[Tier, ...] | None:
+    """The batch schedule where it is well formed: triples of whole numbers."""
+    entries = launch.get(SPEC + "num_speculative_tokens_per_batch_size")
+    if not isinstance(entries, list) or not entries:
+        return None
+    if not all(isinstance(row, list) and len(row) == 3 and None not in map(whole, row) for row in entries):
+        return None
+    return tuple(Tier(*(int(number) for number in row)) for row in entries)
+
+
+def plan_of(launch: Launch) -> DraftPlan:
+    """The plan that a configuration carries out."""
+    name, parallel = method(launch), launch.flag(SPEC + "parallel_drafting")
+    mechanism = next((key for key, keys in _METHOD.items()
+                      if keys["method"] == name and bool(keys.get("parallel_drafting")) == parallel), None)
+    draft_len = launch.number(SPEC + "num_speculative_tokens")
+    if mechanism is None or draft_len is None:
+        raise InputError("the vLLM configuration does not say which method drafts how many tokens")
+    sizes = capture_sizes(launch) or []
+    return DraftPlan(
+        mechanism=mechanism, draft_len=draft_len, drafter_model=launch.text(SPEC + "model"),
+        target_model=launch.text("--model"), schedule=schedule(launch), max_batch=launch.number("--max-num-seqs"),
+        tp=launch.number("--tensor-parallel-size") or 1,
+        drafter_tp=launch.number(SPEC + "draft_tensor_parallel_size"),
+        capture_batches=tuple(size // (draft_len + 1) for size in sizes),
+        sampling=launch.get(SPEC + "draft_sample_method"),
+    )
+
+
+def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:     # noqa: ARG001
+    """The part of a plan that the dialect carries, and what is lost, in words."""
+    notes = []
+    if plan.block is not None:
+        notes.append(Note("block", f"vLLM reads the block ({plan.block}) from the drafter's config.json"))
+    if plan.min_acceptance_rate is not None:
+        notes.append(Note("threshold", "vLLM has no acceptance rate below which it stops drafting; watch for "
+                                       f"{plan.min_acceptance_rate:g} yourself"))
+    if plan.cost_table is not None:
+        notes.append(Note("cost_table", "vLLM profiles step costs itself at start-up (enable_adaptive_verification)"))
+    if plan.schedule and any(tier.draft_len == 0 for tier in plan.schedule):
+        notes.append(Note("k0", "a tier of 0 still pays for the loaded drafter (up to 21.6 % on the V1 runner, "
+                                "vllm-project/vllm#52087); a server without drafter is faster there"))
+    if plan.schedule:
+        notes.append(Note("runner", "full CUDA graphs under a schedule need Model Runner V2; off with data "
+                                    "parallelism"))
+    return replace(plan, block=None, cost_table=None, min_acceptance_rate=None,
+                   acceptance_length=None), tuple(notes)
+
+
+def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
+    """The command line (without a target: the flags alone)."""
+    assert plan.mechanism is not None
+    spec: dict[str, Any] = dict(_METHOD[plan.mechanism])
+    if plan.drafter_model is not None:
+        spec["model"] = plan.drafter_model
+    spec["num_speculative_tokens"] = plan.draft_len
+    if plan.schedule:
+        spec["num_speculative_tokens_per_batch_size"] = [list(tier) for tier in plan.schedule]
+    if plan.drafter_tp is not None:
+        spec["draft_tensor_parallel_size"] = plan.drafter_tp
+    if plan.sampling is not None:
+        spec["draft_sample_method"] = plan.sampling
+    flags: list[tuple[str, ...]] = []
+    if plan.tp > 1:
+        flags.append(("--tensor-parallel-size", str(plan.tp)))
+    if plan.max_batch is not None:
+        flags.append(("--max-num-seqs", str(plan.max_batch)))
+    flags.append(("--speculative-config", json.dumps(spec)))
+    if plan.capture_batches:
+        sizes = [batch * (plan.draft_len + 1) for batch in plan.capture_batches]
+        flags.append(("--compilation-config", json.dumps({"cudagraph_capture_sizes": sizes})))
+    return command(("vllm", "serve", plan.target_model) if plan.target_model else (), flags)
