@@ -28,8 +28,8 @@ def attention_time(
     batch: ArrayLike,
     context_tokens: ArrayLike,
     query_len: ArrayLike,
-    query_heads: int,
-    kv_heads: int,
+    query_heads: ArrayLike,
+    kv_heads: ArrayLike,
     value_head_dim: int | None = None,
     l2_warm: bool = False,
 ) -> KernelTime:
@@ -68,7 +68,7 @@ def attention_time(
 
 
 def _walk(
-    kernel: AttentionKernel, work: Tiling, b: Array, s: Array, q: Array, kv_heads: int, kv: Array, moved: Array,
+    kernel: AttentionKernel, work: Tiling, b: Array, s: Array, q: Array, kv_heads: ArrayLike, kv: Array, moved: Array,
     partial_bytes: Array, l2_warm: bool,
 ) -> tuple[Array, Array]:
     """Total time and memory part of the walk forms."""
@@ -108,10 +108,10 @@ def _row_cost_s(kernel: AttentionKernel, work: Tiling) -> ArrayLike:
     return kernel.wave_s
 
 
-def _ramp_steps(q: Array, group: float) -> Array:
+def _ramp_steps(q: Array, group: ArrayLike) -> Array:
     """XQA: 1, 1.25, 2 to 8, 16, 32 rows; beyond, whole-token CTAs of 64 rows at 2 each (a prior)."""
     rows = group * q
-    ctas = ceil_div(q, max(math.floor(64 / group), 1)) * math.ceil(group / 64)
+    ctas = ceil_div(q, np.maximum(np.floor(64 / np.asarray(group)), 1.0)) * ceil_div(group, 64)
     return np.where(rows <= 8, 1.0, np.where(rows <= 16, 1.25, np.where(rows <= 32, 2.0, 2.0 * ctas)))
 
 

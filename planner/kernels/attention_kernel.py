@@ -63,7 +63,7 @@ class Tiling:
     reread: Array       # times the KV cache is fetched
 
 
-def tiling(kernel: AttentionKernel, query_len: ArrayLike, group: float) -> Tiling:
+def tiling(kernel: AttentionKernel, query_len: ArrayLike, group: ArrayLike) -> Tiling:
     """CTAs, rows and KV reads for q query tokens of `group` heads each."""
     q = np.asarray(query_len, dtype=float)
     rows, family = group * q, kernel.family
@@ -83,7 +83,7 @@ def tiling(kernel: AttentionKernel, query_len: ArrayLike, group: float) -> Tilin
     )
 
 
-def ctas_per_kv_head(kernel: AttentionKernel, query_len: ArrayLike, group: float) -> Array:
+def ctas_per_kv_head(kernel: AttentionKernel, query_len: ArrayLike, group: ArrayLike) -> Array:
     """CTAs that the rows of one KV head fill: rows packed freely, whole tokens, or each head by itself."""
     q = np.asarray(query_len, dtype=float)
     tile = walk_tile_rows(kernel, group * q)
@@ -91,9 +91,9 @@ def ctas_per_kv_head(kernel: AttentionKernel, query_len: ArrayLike, group: float
         return group * ceil_div(q, tile)
     if kernel.family.packing == "rows":
         return ceil_div(group * q, tile)
-    if group <= kernel.tile_rows:
-        return ceil_div(q, math.floor(kernel.tile_rows / group))
-    return q * (1 if kernel.family.tile_grows_with_group else math.ceil(group / kernel.tile_rows))
+    tokens = np.maximum(np.floor(kernel.tile_rows / np.asarray(group)), 1.0)
+    tiles_per_token = 1.0 if kernel.family.tile_grows_with_group else ceil_div(group, kernel.tile_rows)
+    return ceil_div(q, tokens) * tiles_per_token
 
 
 def walk_tile_rows(kernel: AttentionKernel, rows: Array) -> Array:

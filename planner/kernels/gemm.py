@@ -39,7 +39,7 @@ class GemmKernel:
     notes: tuple[Note, ...] = ()
 
 
-def gemm_time(kernel: GemmKernel, *, rows: ArrayLike, n: int, k: int, l2_warm: bool = False) -> KernelTime:
+def gemm_time(kernel: GemmKernel, *, rows: ArrayLike, n: ArrayLike, k: ArrayLike, l2_warm: bool = False) -> KernelTime:
     """Seconds of one M x N x K product; `rows` = M.
 
     k_chain:   t = launch + k_chain * K/1024 + pnorm(bytes/stream, 2 M N K / mma)
@@ -48,10 +48,9 @@ def gemm_time(kernel: GemmKernel, *, rows: ArrayLike, n: int, k: int, l2_warm: b
     Bytes are the weights once, the activations in and 2 bytes per result. Notes: kernel_fits.md, section 3.
     """
     m = np.asarray(rows, dtype=float)
-    weights = n * k * kernel.weight_bytes
-    stream = kernel.stream_bytes_per_s
-    if l2_warm and COPIES_IN_L2 * weights <= kernel.l2_bytes:
-        stream *= kernel.l2_gain
+    weights = np.asarray(n, dtype=float) * k * kernel.weight_bytes
+    warm = l2_warm & (COPIES_IN_L2 * weights <= kernel.l2_bytes)
+    stream = kernel.stream_bytes_per_s * np.where(warm, kernel.l2_gain, 1.0)
     memory = (weights + m * k * kernel.activation_bytes + m * n * 2.0) / stream
     if kernel.form == "tile_wave":
         tensor = _tile_waves(kernel, m, n, k)
@@ -72,7 +71,7 @@ def gemm_tile(rows: ArrayLike) -> tuple[Array, Array]:
     return np.where(m <= 128, 64.0, 128.0), np.where(m <= 64, 64.0, 128.0)
 
 
-def _tile_waves(kernel: GemmKernel, m: Array, n: int, k: int) -> Array:
+def _tile_waves(kernel: GemmKernel, m: Array, n: ArrayLike, k: ArrayLike) -> Array:
     bm, bn = gemm_tile(m)
     row_tiles = ceil_div(m, bm)
     waves = ceil_div(row_tiles * ceil_div(n, bn), kernel.sms)

@@ -43,7 +43,7 @@ def mla_time(
     batch: ArrayLike,
     context_tokens: ArrayLike,
     query_len: ArrayLike,
-    heads: int,
+    heads: ArrayLike,
     latent_width: int = 576,
     value_width: int = 512,
     l2_warm: bool = False,
@@ -63,7 +63,7 @@ def mla_time(
     memory = (latent + b * rows * width * 2.0) / stream
     tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
     walk = ceil_div(b, kernel.sms) * (ceil_div(s, BLOCK_TOKENS) * kernel.block_s + rows * kernel.row_s)
-    slow = kernel.slow_factor if heads == kernel.slow_heads else 1.0
+    slow = np.where(np.asarray(heads) == (kernel.slow_heads or 0), kernel.slow_factor, 1.0)
     fixed = (kernel.launch_s + walk) * slow
     return KernelTime(
         time_s=fixed + slow * pnorm(memory, tensor, OVERLAP),

@@ -43,7 +43,7 @@ class MoeKernel:
     notes: tuple[Note, ...] = ()
 
 
-def distinct_experts(tokens: ArrayLike, *, experts: int, top_k: int, skew: float) -> Array:
+def distinct_experts(tokens: ArrayLike, *, experts: ArrayLike, top_k: ArrayLike, skew: float) -> Array:
     """Experts hit by `tokens` tokens: A(T) = k + (E - k)(1 - (1 + u/a)^-a) with u = (T - 1) k / E.
 
     a = `skew` is the shape of a gamma law of expert popularity: infinite is uniform random routing, small is
@@ -65,13 +65,13 @@ def moe_time(
     kernel: MoeKernel,
     *,
     tokens: ArrayLike,
-    hidden: int,
-    intermediate: int,
-    experts: int,
-    top_k: int,
+    hidden: ArrayLike,
+    intermediate: ArrayLike,
+    experts: ArrayLike,
+    top_k: ArrayLike,
     matrices: int = 3,
-    tp: int = 1,
-    ep: int = 1,
+    tp: ArrayLike = 1,
+    ep: ArrayLike = 1,
     skew: float,
     weight_bytes: float,
 ) -> KernelTime:
@@ -81,7 +81,7 @@ def moe_time(
     t = launch + token 4 T h + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma) + expert A + k_chain (h + i)/1024
     """
     t = np.asarray(tokens, dtype=float)
-    width = math.ceil(intermediate / tp / WIDTH_TILE) * WIDTH_TILE
+    width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE
     weights = matrices * hidden * width         # of one expert
     hit = distinct_experts(t, experts=experts, top_k=top_k, skew=skew) / ep
     rows = t * top_k / ep

@@ -36,9 +36,9 @@ def recurrent_time(
     kernel: RecurrentKernel,
     *,
     batch: ArrayLike,
-    heads: int,
-    key_dim: int,
-    value_dim: int,
+    heads: ArrayLike,
+    key_dim: ArrayLike,
+    value_dim: ArrayLike,
     query_len: ArrayLike,
     l2_warm: bool = False,
 ) -> KernelTime:

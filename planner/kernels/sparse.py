@@ -39,8 +39,8 @@ def sparse_time(
     batch: ArrayLike,
     query_len: ArrayLike,
     context_tokens: ArrayLike,
-    heads: int,
-    top_k: int,
+    heads: ArrayLike,
+    top_k: ArrayLike,
 ) -> KernelTime:
     """Seconds of one sparse attention layer; `heads` are those of one GPU.
 
