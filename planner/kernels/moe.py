@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
-from specplan.planner.kernels.timing import Evidence, KernelTime
+from specplan.planner.kernels.timing import Evidence, KernelTime, range_notes
 from specplan.planner.messages import Note
 
 ROW_TILE = 16       # rows of one expert are padded to this (beats 64 and 128 on the five slices tried)
@@ -95,3 +95,9 @@ def moe_time(
         time_s=fixed + pnorm(memory, tensor, OVERLAP),
         parts={"memory": memory, "tensor": tensor, "launch": fixed},
     )
+
+
+def moe_notes(kernel: MoeKernel, *, fewest_tokens: float, most_tokens: float) -> tuple[Note, ...]:
+    """Warnings for token counts that the fit does not describe: one or two of them, or more than it saw."""
+    special = (SPECIAL_NOTE,) if fewest_tokens <= SPECIAL_TOKENS else ()
+    return (*special, *range_notes(kernel.id, kernel.evidence, tokens=(fewest_tokens, most_tokens)))

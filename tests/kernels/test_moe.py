@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.planner.kernels.entries import GpuProfile
-from specplan.planner.kernels.moe import ROUTING, MoeKernel, distinct_experts, moe_time
+from specplan.planner.kernels.moe import ROUTING, MoeKernel, distinct_experts, moe_notes, moe_time
 from specplan.planner.kernels.select import moe_kernel
 
 MICRO = 1e6
@@ -89,3 +89,14 @@ def test_verification_costs_nearly_linearly_until_experts_saturate(h200: GpuProf
                     skew=math.inf, weight_bytes=2.0).time_s
     assert time[1] > 2.4 * time[0]
     assert time[3] < 1.4 * time[2]
+
+
+def test_token_counts_that_the_fit_does_not_describe_warn(h200: GpuProfile) -> None:
+    kernel = moe_kernel(h200, "vllm", weight_dtype="bf16")
+
+    def codes(fewest: int, most: int) -> list[str]:
+        return [note.code for note in moe_notes(kernel, fewest_tokens=fewest, most_tokens=most)]
+
+    assert codes(2, 64) == ["moe-few-tokens"]
+    assert codes(3, 2048) == []
+    assert codes(3, 4096) == ["outside-fitted-range"]
