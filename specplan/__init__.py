@@ -1,7 +1,7 @@
 """specplan: which speculative-decoding mechanism and draft length to run, and what it gains.
 
-This folder only gathers the real ones (`planner/`, `microbench/`, `gpu_profiles/`, `cli.py` at the repository
-root) under one import name, by links in a checkout and by copies in a wheel; see pyproject.toml.
+This folder only gathers the real ones (`planner/`, `microbench/`, `gpu_profiles/`, `commands/`, `cli.py` at the
+repository root) under one import name, by links in a checkout and by copies in a wheel; see pyproject.toml.
 """
 
 from __future__ import annotations

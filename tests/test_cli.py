@@ -282,7 +282,8 @@ def commands(group: Any = None, words: tuple[str, ...] = ()) -> list[tuple[str, 
 
     found: list[tuple[str, ...]] = []
     root: Any = group or get_command(app)
-    for name, command in root.commands.items():
+    for name in root.list_commands(None):
+        command = root.get_command(None, name)
         found += commands(command, (*words, name)) if hasattr(command, "commands") else [(*words, name)]
     return found
 

@@ -1,0 +1,101 @@
+"""Commands that answer from a configuration: recommend, explain; and those that help to write one: init, schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specplan.commands.options import (
+    Engine,
+    Gpu,
+    Json,
+    ModelFile,
+    Preliminary,
+    Tp,
+    Verbose,
+    counts,
+    load,
+    print_json,
+)
+from specplan.planner.messages import Fault, InputError
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog="Example: specplan recommend --model cfg.yaml --batch 1-256 --context 2k,32k --json")
+def recommend(
+    model: ModelFile, gpu: Gpu = None, tp: Tp = None,
+    batch: Annotated[str | None, typer.Option(metavar="LIST", help="Batches: 8, 1,8,32, or 1-256.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="LIST", help="Context lengths: 2000, 2k,32k.")] = None,
+    objective: Annotated[str | None, typer.Option(help="latency or throughput.")] = None,
+    engine: Engine = None,
+    max_draft_len: Annotated[int | None, typer.Option(help="Longest draft to consider.")] = None,
+    allow_preliminary: Preliminary = False, as_json: Json = False, verbose: Verbose = False,
+) -> None:
+    """Say which mechanism and draft length to run, and what it gains over plain decoding."""
+    from specplan.planner.answer import recommend as answer_question
+    from specplan.planner.output import answer_json, print_answer
+
+    loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, objective=objective, engine=engine,
+                   max_draft_len=max_draft_len)
+    answer = answer_question(loaded, allow_preliminary=allow_preliminary)
+    if as_json:
+        print_json(answer_json(answer))
+    else:
+        print_answer(answer, verbose=verbose)
+    if not any(cell.off.fits_memory for cell in answer.cells):
+        raise typer.Exit(1)     # nothing feasible
+
+
+@app.command(epilog="Example: specplan explain -m cfg.yaml --mechanism eagle3 --draft-len 3 --batch 8 --context 4k")
+def explain(
+    model: ModelFile,
+    mechanism: Annotated[str, typer.Option(help="Mechanism or name of one drafter of the configuration.")],
+    draft_len: Annotated[int, typer.Option(help="Draft length; 0: the drafter is loaded and does not draft.")],
+    batch: Annotated[str, typer.Option(help="One batch.")],
+    context: Annotated[str, typer.Option(help="One context length, such as 4096 or 32k.")],
+    gpu: Gpu = None, tp: Tp = None, engine: Engine = None,
+    allow_preliminary: Preliminary = False, as_json: Json = False,
+) -> None:
+    """Show where the time of one step goes, op by op, and what binds at each draft length."""
+    from specplan.planner.answer import explain as explain_step
+    from specplan.planner.output import explanation_json, print_explanation
+
+    cell = counts({"batch": batch, "context": context})
+    loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
+    found = explain_step(loaded, mechanism=mechanism, draft_len=draft_len, batch=cell["batch"][0],
+                         context_tokens=cell["context"][0], allow_preliminary=allow_preliminary)
+    if as_json:
+        print_json(explanation_json(found))
+    else:
+        print_explanation(found)
+
+
+@app.command(epilog="Example: specplan init my.yaml && specplan recommend --model my.yaml")
+def init(
+    file: Annotated[Path, typer.Argument(help="File to write.")] = Path("cfg.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write a commented cfg.yaml for this machine's GPU."""
+    from specplan.planner.config.local_gpu import local_gpu
+    from specplan.planner.config.template import template
+
+    text = template(local_gpu(), file=str(file))
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise InputError([Fault((), "exists; --force replaces it", file=str(file))]) from None
+    except OSError as error:
+        raise InputError([Fault((), f"cannot be written: {error.strerror}", file=str(file))]) from None
+    typer.echo(f"Wrote {file}; next: specplan recommend --model {file}", err=True)
+
+
+@app.command(epilog="Example: specplan schema > cfg.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of cfg.yaml, for editors."""
+    from specplan.planner.config.editor_schema import json_schema
+
+    print_json(json_schema())
