@@ -139,7 +139,7 @@ RULES = (
         check=_draft_tp,
     ),
     Rule(
-        code="SP017", name="draft-too-large", severity="warning",
+        code="SP017", name="draft-too-large", severity="note",
         summary="The draft model is larger than a tenth of the target.",
         why="Drafting D tokens costs D passes of the draft: with a ratio near one nothing can be won (V29: 1.1B for "
             "13B lost; T05: 8B for 70B lost).",

@@ -1,0 +1,7 @@
+vllm serve Qwen/Qwen3-8B \
+  --speculative-config '{
+    "method": "ngram",
+    "num_speculative_tokens": 4,
+    "prompt_lookup_min": 2,
+    "prompt_lookup_max": 5
+  }'
