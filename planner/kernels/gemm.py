@@ -54,7 +54,7 @@ def gemm_time(kernel: GemmKernel, *, rows: ArrayLike, n: ArrayLike, k: ArrayLike
     memory = (weights + m * k * kernel.activation_bytes + m * n * 2.0) / stream
     if kernel.form == "tile_wave":
         tensor = _tile_waves(kernel, m, n, k)
-        fixed = kernel.launch_s
+        fixed: ArrayLike = kernel.launch_s
     else:
         padded = ceil_div(m, kernel.row_pad) * kernel.row_pad
         tensor = 2.0 * padded * n * k / kernel.mma_flop_per_s
