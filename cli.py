@@ -21,6 +21,8 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "explain": "plan",
     "init": "plan",
     "schema": "plan",
+    "check": "engines",
+    "compare": "engines",
     "op": "op",
     "profiles": "catalog",
     "models": "catalog",

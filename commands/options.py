@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,3 +90,16 @@ def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
     else:
         plain = json.loads(json.dumps(facts))
         typer.echo(yaml.safe_dump(plain, sort_keys=False, width=120, allow_unicode=True).rstrip())
+
+
+def write_text(file: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file whole or not at all; a fault says why it cannot be."""
+    if file.exists() and not replace:
+        raise InputError([Fault((), "exists; --force replaces it", file=str(file))])
+    part = file.with_name(f".{file.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise InputError([Fault((), f"cannot be written: {error.strerror}", file=str(file))]) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +18,12 @@ from specplan.commands.options import (
     counts,
     load,
     print_json,
+    write_text,
 )
 from specplan.planner.messages import Fault, InputError
+
+if TYPE_CHECKING:
+    from specplan.planner.answer import Answer
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -32,21 +36,44 @@ def recommend(
     objective: Annotated[str | None, typer.Option(help="latency or throughput.")] = None,
     engine: Engine = None,
     max_draft_len: Annotated[int | None, typer.Option(help="Longest draft to consider.")] = None,
+    emit: Annotated[str | None, typer.Option(metavar="ENGINE[:VERSION]", help="Print a configuration.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the emitted configuration here.")] = None,
     allow_preliminary: Preliminary = False, as_json: Json = False, verbose: Verbose = False,
 ) -> None:
     """Say which mechanism and draft length to run, and what it gains over plain decoding."""
     from specplan.planner.answer import recommend as answer_question
     from specplan.planner.output import answer_json, print_answer
 
+    if output is not None and emit is None:
+        raise InputError([Fault((), "goes with --emit ENGINE", file="--output")])
+
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, objective=objective, engine=engine,
                    max_draft_len=max_draft_len)
     answer = answer_question(loaded, allow_preliminary=allow_preliminary)
-    if as_json:
+    if emit is not None:
+        _emit(answer, emit, output)
+    elif as_json:
         print_json(answer_json(answer))
     else:
         print_answer(answer, verbose=verbose)
     if not any(cell.off.fits_memory for cell in answer.cells):
         raise typer.Exit(1)     # nothing feasible
+
+
+def _emit(answer: Answer, engine: str, output: Path | None) -> None:
+    """Write what the answer recommends in an engine's own words; stdout carries nothing else."""
+    from specplan.planner.engines.dialects import write_configuration
+
+    if answer.recommendation.speculate is None or answer.deployment is None:
+        raise InputError("acceptance is not known, so there is no recommendation to write; give `acceptance:`")
+    name, _, version = engine.partition(":")
+    written = write_configuration(answer.deployment, name, version or None)
+    for note in written.notes:
+        typer.echo(f"note: {note.message}", err=True)
+    if output is None:
+        typer.echo(written.text, nl=not written.text.endswith("\n"))
+    else:
+        write_text(output, written.text)
 
 
 @app.command(epilog="Example: specplan explain -m cfg.yaml --mechanism eagle3 --draft-len 3 --batch 8 --context 4k")
@@ -83,13 +110,7 @@ def init(
     from specplan.planner.config.template import template
 
     text = template(local_gpu(), file=str(file))
-    try:
-        with file.open("w" if force else "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise InputError([Fault((), "exists; --force replaces it", file=str(file))]) from None
-    except OSError as error:
-        raise InputError([Fault((), f"cannot be written: {error.strerror}", file=str(file))]) from None
+    write_text(file, text, replace=force)
     typer.echo(f"Wrote {file}; next: specplan recommend --model {file}", err=True)
 
 

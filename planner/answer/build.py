@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specplan import __version__
 from specplan.planner.answer.cells import cells, headline
+from specplan.planner.answer.deploy import deployment_plan
 from specplan.planner.answer.evidence import all_measured, provenance, warnings
 from specplan.planner.answer.guidance import guidelines
 from specplan.planner.answer.plan import Plan
@@ -20,7 +23,7 @@ def build_answer(plan: Plan) -> Answer:
     found = cells(plan)
     index = headline(plan, found)
     batch, context = divmod(index, len(question.context_tokens))
-    return Answer(
+    answer = Answer(
         specplan=__version__,
         target=_target(plan),
         gpu=_gpu(plan),
@@ -40,6 +43,7 @@ def build_answer(plan: Plan) -> Answer:
         provenance=provenance(plan),
         schedule=schedule_of(plan),
     )
+    return replace(answer, deployment=deployment_plan(plan, answer))
 
 
 def _target(plan: Plan) -> TargetSummary:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.schedule import Tier
+from specplan.planner.engines.plan import DraftPlan
 from specplan.planner.messages import Note
 from specplan.planner.models.drafter import Mechanism
 
@@ -154,6 +155,7 @@ class Answer:
     warnings: tuple[Note, ...]
     provenance: tuple[Provenance, ...]
     schedule: ScheduleAnswer | None = None
+    deployment: DraftPlan | None = None     # what the engines' configuration writers take
 
     @property
     def cell(self) -> Cell:

@@ -33,7 +33,7 @@ from specplan.planner.engines.streams import (
 )
 from specplan.planner.engines.tensorrt_llm import acceptance as tensorrt_llm
 from specplan.planner.engines.vllm import acceptance as vllm
-from specplan.planner.messages import Fault, InputError, nearest
+from specplan.planner.messages import Fault, InputError, Note, nearest
 
 READERS: Mapping[str, Any] = {
     "vllm": vllm, "sglang": sglang, "tensorrt_llm": tensorrt_llm, "llama_cpp": llama_cpp, "lmdeploy": lmdeploy,
@@ -92,6 +92,7 @@ def _read_one(path: str, engine: str | None, scrapes: dict[str, Any], draft_len:
             if hasattr(reader, attribute):
                 setattr(reader, attribute, scrapes.setdefault(name, getattr(reader, attribute)))
     seen = [_seen(scrape) for scrape in scrapes.values()]
+    damaged = [0]
     with open_bytes(path) as stream:
         head, whole_file = _head(stream)
         document = json_document(head) if whole_file and head.lstrip()[:1] in (b"{", b"[") else None
@@ -101,8 +102,11 @@ def _read_one(path: str, engine: str | None, scrapes: dict[str, Any], draft_len:
             speaking: set[str] = set()
             for number, block in enumerate([head] if whole_file else blocks(stream, head)):
                 some = speaking and number % OTHERS_EVERY
-                speaking |= _search(block, {name: readers[name] for name in speaking} if some else readers)
+                speaking |= _search(block, {name: readers[name] for name in speaking} if some else readers, damaged)
     found: list[Reading] = [one for reader in readers.values() for one in reader.readings(draft_len)]
+    if damaged[0]:
+        note = Note("records_damaged", f"{damaged[0]} JSON records are cut or damaged and were left out")
+        found = [dataclasses.replace(one, warnings=(*one.warnings, note)) for one in found]
     scraped = [_seen(scrape) for scrape in scrapes.values()] != seen
     if not found and not scraped and whole_file:
         found = _tables(path, head, document, engine)
@@ -131,8 +135,11 @@ def _head(stream: Any) -> tuple[bytes, bool]:
     return head, False
 
 
-def _search(block: bytes, readers: Mapping[str, Any]) -> set[str]:
-    """Offer the lines of a block that may matter to each reader; says which readers were spoken to."""
+def _search(block: bytes, readers: Mapping[str, Any], damaged: list[int]) -> set[str]:
+    """Offer the lines of a block that may matter to each reader; says which readers were spoken to.
+
+    Lines that look like JSON with a known key and are none are counted in `damaged`.
+    """
     speaking = set()
     for name, reader in readers.items():
         module = READERS[name]
@@ -147,7 +154,9 @@ def _search(block: bytes, readers: Mapping[str, Any]) -> set[str]:
             speaking.add(name)
     for line in lines_with(block, JSON_NEEDLES):
         document = json_in_line(text_of(line))
-        if document is not None:
+        if document is None:
+            damaged[0] += 1
+        else:
             _offer(document, readers)
     return speaking
 

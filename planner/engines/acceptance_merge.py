@@ -113,6 +113,9 @@ def _with_draft_len(reading: Reading, draft_len: int | None, notes: list[Note]) 
 def _selected(found: list[Reading], select: str | None) -> list[Reading]:
     named = {one.labels["selection"]: one for one in found if "selection" in one.labels}
     if select is None:
+        overall = [one for name, one in named.items() if name.endswith("/overall")]
+        if len(overall) == 1:
+            return overall
         if len(named) > 1:
             raise InputError(f"the file holds {len(named)} curves; choose one with --select: " + ", ".join(named))
         return found

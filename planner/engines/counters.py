@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from specplan.planner.acceptance.reading import NAN, Reading, Tally, reading_of
 from specplan.planner.messages import Note
 
-SAMPLE = re.compile(r"^\s*([A-Za-z_:][\w:]*)(\{.*\})?\s+([-+]?[\d.]+(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)(?:\s+-?\d+)?\s*$")
+SAMPLE = re.compile(r'^\s*([A-Za-z_:][\w:]*)(\{(?:\w+="(?:[^"\\]|\\.)*",?\s*)*\})?\s+'
+                    r"([-+]?[\d.]+(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)(?:\s+-?\d+)?\s*$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from specplan.planner.decide.schedule import Tier
 from specplan.planner.messages import Fault, InputError
 from specplan.planner.models.drafter import MECHANISMS, Mechanism
-
-
-class Tier(NamedTuple):
-    """Batches from `first` to `last` (both included) draft `draft_len` tokens per step."""
-
-    first: int
-    last: int
-    draft_len: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,10 @@ SERVER = {"drafts": "spec_decode_num_drafts", "drafted": "spec_decode_num_draft_
           "accepted": "spec_decode_num_accepted_tokens"}
 
 
+PLAIN_MEAN = Note("mean_of_categories", "overall is the plain mean of the categories; choose that of your traffic with "
+                  "--select")
+
+
 class Reader:
     """Collects what the JSON objects of one file say."""
 
@@ -143,8 +147,12 @@ def read_report(text: str) -> list[Reading] | None:
     if not columns or header[0].lower() != "model":
         return None
     readings = []
-    for row in rows[1:]:
-        values = {header[i].lower(): number(row[i]) for i in range(1, min(len(row), len(header))) if row[i].strip()}
+    for row in filter(None, rows[1:]):
+        if len(row) != len(header):
+            raise InputError(f"row {row[0].strip()}: {len(row)} cells under {len(header)} columns")
+        values = {header[i].lower(): number(row[i]) for i in range(1, len(row)) if row[i].strip()}
+        if None in values.values():
+            raise InputError(f"row {row[0].strip()}: a cell is not a number")
         known = {name: value for name, value in values.items() if value is not None and name in CATEGORIES}
         if not known:
             continue
@@ -161,15 +169,13 @@ def read_report(text: str) -> list[Reading] | None:
                 tally, source_format="speed-bench-csv", engine=ENGINE, draft_len=None,
                 definition="acceptance length by SPEED-Bench category, bonus token included",
                 labels={"target": row[0].strip(), "domain": name, "selection": f"{row[0].strip()}/{name}"},
-                warnings=[Note("mean_of_categories", (
-                    f"overall is the plain mean of {len(known)} categories; pick the one of your traffic"))] if (
-                    name == "overall") else _overall_check(values, known)))
+                warnings=[*_overall_check(values, known), *([PLAIN_MEAN] if name == "overall" else [])]))
     return readings or None
 
 
 def _overall_check(values: Mapping[str, float | None], known: Mapping[str, float]) -> list[Note]:
     overall, mean = values.get("overall"), sum(known.values()) / len(known)
-    if overall is not None and abs(overall - mean) > 0.02 * mean:
+    if overall is not None and abs(overall - mean) > 0.005 * mean:
         return [Note("identity_broken", f"Overall is {overall}, the mean of the categories {mean:.3f}: one is damaged")]
     return []
 

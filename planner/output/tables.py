@@ -61,7 +61,7 @@ def print_explanation(explanation: Explanation) -> None:
         f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(e.drafter)}, D = {e.draft_len}, batch {e.batch}, "
         f"context {e.context_tokens}: {ms(e.step_s)} ms a step, {ms(e.off_step_s)} ms off"
     )
-    ops = _table("one step, op by op")
+    ops = framed("one step, op by op")
     for name in ("stage", "op", "calls", "ms", "share", "bound by"):
         ops.add_column(name, justify="left" if name in {"stage", "op", "bound by"} else "right")
     for line in sorted(e.ops, key=lambda line: (("verify", "draft", "fixed").index(line.stage), -line.time_s)):
@@ -93,7 +93,8 @@ def times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
 
 
-def _table(title: str) -> Table:
+def framed(title: str) -> Table:
+    """An empty table in the style of all tables."""
     return Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )
@@ -117,7 +118,7 @@ def _headline(answer: Answer) -> str:
 
 
 def _cells_table(answer: Answer) -> Table:
-    table = _table(f"best per batch and context, by {answer.workload.objective}")
+    table = framed(f"best per batch and context, by {answer.workload.objective}")
     known_lengths = answer.workload.output_tokens is not None
     for name in ("batch", "context"):
         table.add_column(name, justify="right")
@@ -171,7 +172,7 @@ def _fits(cell: Cell, best: Recommendation) -> bool:
 
 def _break_even_table(answer: Answer) -> Table:
     """AL that each D must reach, by drafter, in the headline cell."""
-    table = _table("AL that must be reached to break even")
+    table = framed("AL that must be reached to break even")
     table.add_column("D", justify="right")
     drafters = list(dict.fromkeys(candidate.drafter for candidate in answer.candidates))
     for name in drafters:
@@ -191,7 +192,7 @@ def _needed(candidate: Candidate | None) -> str:
 
 
 def _candidates_table(cell: Cell) -> Table:
-    table = _table(f"all options at batch {cell.batch}, context {cell.context_tokens}")
+    table = framed(f"all options at batch {cell.batch}, context {cell.context_tokens}")
     names = ("drafter", "D", "AL", "needs AL", "verify ms", "draft ms", "fixed ms", "speedup", "memory GB", "bound")
     for name in names:
         table.add_column(name, justify="left" if name in {"drafter", "bound"} else "right")
@@ -212,7 +213,7 @@ def _candidates_table(cell: Cell) -> Table:
 
 
 def _guidelines_table(answer: Answer) -> Table:
-    table = _table("NVIDIA's guidelines here")
+    table = framed("NVIDIA's guidelines here")
     for name in ("", "D", "applies"):
         table.add_column(name, justify="right" if name == "D" else "left", no_wrap=True)
     table.add_column("finding", overflow="fold")
@@ -224,7 +225,7 @@ def _guidelines_table(answer: Answer) -> Table:
 
 
 def _sweep_table(e: Explanation) -> Table:
-    table = _table("over D (* = a new attention tile starts)")
+    table = framed("over D (* = a new attention tile starts)")
     moe = any(line.experts_touched is not None for line in e.sweep)
     names = ["D", "verify ms", "draft ms", "fixed ms", "step ms", "AL", "needs AL", "speedup", "rows", "tiles", "bound"]
     names += ["experts", "expert share"] if moe else []

@@ -150,7 +150,7 @@ class Reader:
         drafts, drafted, accepted = float(match[5]), float(match[7]), float(match[8])
         length = STATISTICS_LENGTH.search(match[9])
         rates = _rates(match[9])
-        wrong = accepted > drafted or drafts > calls or float(match[6]) > drafts or (
+        wrong = accepted > drafted or drafts > calls or float(match[6]) > min(drafts, accepted) or (
             "acc rate/pos" in match[9] and not rates)
         wrong = wrong or (length is not None and drafts > 0 and abs(1 + accepted / drafts - float(length[1])) > 0.0051
                           and abs(1 + accepted / max(float(match[4] or 0), 1) - float(length[1])) > 0.0051)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from specplan.planner.decide.schedule import Tier
 from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, Tier, fitted, in_words
+from specplan.planner.engines.plan import DraftPlan, fitted, in_words
 from specplan.planner.engines.snippet import command, heredoc
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.drafter import Mechanism

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from specplan.planner.decide.schedule import Tier
 from specplan.planner.engines.launch import (
     SPEC,
     Launch,
@@ -22,7 +23,7 @@ from specplan.planner.engines.launch import (
     words_to_settings,
 )
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, Tier
+from specplan.planner.engines.plan import DraftPlan
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.drafter import Mechanism

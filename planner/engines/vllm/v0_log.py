@@ -9,7 +9,7 @@ from specplan.planner.acceptance.reading import Reading, Tally, reading_of
 from specplan.planner.messages import Note
 
 LINE = re.compile(
-    r"Speculative metrics: Draft acceptance rate: ([\d.]+), System efficiency: ([\d.]+), Number of speculative "
+    r"Speculative metrics: Draft acceptance rate: (\d\.\d+), System efficiency: (\d\.\d+), Number of speculative "
     r"tokens: (\d+), Number of accepted tokens: (\d+), Number of draft tokens: (\d+), Number of emitted tokens: (\d+)")
 STEP = 0.0006               # half of the last digit of a ratio printed with three
 

@@ -1,0 +1,50 @@
+"""The decision as a deployment plan: what the engines' configuration writers need."""
+
+from __future__ import annotations
+
+from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.resolve import Option
+from specplan.planner.answer.types import Answer
+from specplan.planner.engines.plan import DraftPlan
+
+
+def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = None) -> DraftPlan:
+    """What to deploy: the schedule where batches were a range, else the headline's D; draft_len 0 = plain decoding."""
+    question, best = plan.question, answer.recommendation
+    largest, tp = max(question.batch), question.deployment.tp
+    if answer.schedule is not None and any(tier.draft_len for tier in answer.schedule.tiers):
+        name, tiers = answer.schedule.drafter, answer.schedule.tiers
+        length = max(tier.draft_len for tier in tiers)
+        schedule = tiers if len(tiers) > 1 else None
+    elif best.drafter is not None and best.draft_len:
+        name, length, schedule = best.drafter, best.draft_len, None
+    else:
+        return DraftPlan(mechanism=None, draft_len=0, target_model=question.target.name, tp=tp, max_batch=largest)
+    option = next(option for option in question.options if option.drafter.name == name)
+    return DraftPlan(
+        mechanism=option.drafter.mechanism,
+        draft_len=length,
+        drafter_model=_model_of(option),
+        target_model=question.target.name,
+        schedule=schedule,
+        max_batch=largest,
+        tp=tp,
+        drafter_tp=option.drafter_tp,
+        block=option.drafter.block,
+        capture_batches=tuple(sorted(question.batch)),
+        sampling="probabilistic" if temperature else None,
+        acceptance_length=_acceptance_length(answer, name, length),
+    )
+
+
+def _model_of(option: Option) -> str | None:
+    """Name of the drafter's weights, where it has some of its own."""
+    network = option.drafter.network
+    return None if network is None or option.drafter.mechanism == "mtp" else network.name
+
+
+def _acceptance_length(answer: Answer, drafter: str, draft_len: int) -> float | None:
+    for candidate in answer.candidates:
+        if candidate.drafter == drafter and candidate.draft_len == draft_len:
+            return candidate.acceptance_length
+    return None
