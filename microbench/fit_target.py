@@ -1,0 +1,42 @@
+"""What is fitted to a slice: the entry it becomes, the equations to try and their free numbers, the rows that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from specplan.microbench.fit_rows import Mask, Slice
+from specplan.planner.kernels.entries import Key
+
+US = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """A number to fit: its prior (also the start) and its physical bounds, in the unit of its name."""
+
+    prior: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An equation with its fixed and free numbers, named as in the kernels' dataclasses."""
+
+    form: str
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    free: Mapping[str, Free] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The profile entry that a slice becomes. `keep` filters by shape, each with the reason for the rows it drops."""
+
+    id: str
+    key: Mapping[str, Key]
+    candidates: tuple[Candidate, ...]
+    keep: Mapping[str, Callable[[Slice], Mask]] = field(default_factory=dict)
+    default: bool = False
+    only_by_name: bool = False
+    unfit: str = ""         # why no equation describes these rows; the slice is then listed, not fitted

@@ -1,0 +1,118 @@
+"""Attention kernels of the public tables: their designs, what is fixed by the design, what is fitted.
+
+Starting values are typical of measured kernels; they are also the priors at which a number is held that the rows
+cannot tell. Designs and filters: kernel_fits.md, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from specplan.microbench.fit_rows import Mask, Slice
+from specplan.microbench.fit_target import US, Candidate, Free, Target
+from specplan.planner.arrays import Array
+from specplan.planner.kernels.entries import Hardware, Key
+
+_DESIGNS = {
+    "vllm_flash_attn_fa3": "fa3", "fa3": "fa3", "vllm_flashinfer_trtllmdecode": "trtllm-gen",
+    "trtllm_mha": "trtllm-gen", "vllm_flash_attn_fa2": "fa2", "vllm_flash_attn": "fa2", "flash_attention": "fa2",
+    "flashinfer": "flashinfer", "vllm_flashinfer_fidecode": "flashinfer",
+}
+_TRTLLM_DESIGNS = {"hopper": "xqa", "blackwell": "trtllm-gen", "blackwell-ultra": "trtllm-gen"}
+FA3_BLOCKS = {(64, "bf16"): 128, (128, "bf16"): 128, (192, "bf16"): 96, (256, "bf16"): 64,
+              (64, "fp8"): 160, (128, "fp8"): 160, (192, "fp8"): 128, (256, "fp8"): 64}   # paged, without TMA
+FULL_STREAM = 0.93          # of the datasheet: what FA3 and trtllm-gen reach at large KV
+
+
+def _group(rows: Slice) -> Array:
+    return rows.columns["query_heads"] / rows.columns["kv_heads"]
+
+
+def attention_target(rows: Slice, hw: Hardware) -> Target:
+    """Entry, equation and filters of a slice of decode attention."""
+    head_dim, kv = int(rows.variant["head_dim"]), str(rows.variant["kv"])
+    key: dict[str, Key] = {"head_dim": head_dim, "kv_dtype": kv}
+    design = _DESIGNS.get(rows.kernel, "")
+    if rows.engine == "trtllm" and rows.kernel == "torch_flow":
+        design = _TRTLLM_DESIGNS.get(hw.arch, "")
+    if hw.arch.startswith("blackwell") and not hw.arch.endswith("gb202") and design == "flashinfer":
+        design = ""     # another kernel of the same name, beside the engine's default
+    if not design:
+        return Target(id=f"{rows.engine}-{rows.kernel}", key=key, candidates=(), unfit="no equation for this kernel")
+    keep: dict[str, Callable[[Slice], Mask]] = {}
+    if design == "fa2":
+        keep["one query head per KV head: another kernel (cliff fa2-single-group)"] = lambda rows: _group(rows) > 1
+    if design == "xqa":
+        keep["one query head per KV head: another kernel"] = lambda rows: _group(rows) > 1
+        keep["more than 32 query heads per KV head: fallback (cliff xqa-group)"] = lambda rows: _group(rows) <= 32
+    if design == "flashinfer":
+        keep["one query head per KV head: another kernel"] = lambda rows: _group(rows) > 1
+    if rows.engine == "trtllm" and design == "trtllm-gen":
+        keep["64 or more query heads per KV head: fallback (cliff trtllm-gen-group)"] = lambda rows: _group(rows) < 64
+    candidates = _CANDIDATES[design](hw, head_dim, kv, rows.engine)
+    return Target(id=f"{rows.engine}-{design}", key=key, candidates=candidates, keep=keep)
+
+
+def _walk(hw: Hardware, *names: str) -> dict[str, Free]:
+    known = {
+        "launch_s": Free(9 * US, 1 * US, 30 * US),
+        "l2_gain": Free(1.6, 1.0, 10.0),
+        "stream_bytes_per_s": Free(0.85 * hw.hbm_bytes_per_s, 0.3 * hw.hbm_bytes_per_s, 1.05 * hw.hbm_bytes_per_s),
+        "block_s": Free(0.1 * US, 0.0, 10 * US),
+        "wave_s": Free(1.5 * US, 0.0, 20 * US),
+        "row_s": Free(0.05 * US, 0.0, 1 * US),
+        "combine_s": Free(1.0 * US, 0.0, 20 * US),
+        "cta_bytes_per_s": Free(60e9, 5e9, 1000e9),
+    }
+    return {name: known[name] for name in names}
+
+
+def _fa3(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    wide = head_dim >= 192
+    fixed = {
+        "stream_bytes_per_s": FULL_STREAM * hw.hbm_bytes_per_s, "tile_rows": 128, "row_tile": 128 if wide else 64,
+        "ctas_per_sm": 1, "split_cap": 32 if engine == "vllm" else 128,     # vLLM's cap under CUDA graphs
+        "kv_block_tokens": FA3_BLOCKS[head_dim, kv],
+    }
+    free = _walk(hw, "launch_s", "l2_gain", "block_s", "wave_s", "combine_s", "cta_bytes_per_s")
+    return (Candidate(form="walk_fa3", fixed=fixed, free=free),)
+
+
+def _gen(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    del head_dim, kv, engine
+    fixed = {"stream_bytes_per_s": FULL_STREAM * hw.hbm_bytes_per_s, "ctas_per_sm": 1}
+    free = _walk(hw, "launch_s", "l2_gain", "block_s", "row_s")
+    return (Candidate(form="walk_gen", fixed=fixed, free=free),)
+
+
+def _fa2(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    del head_dim, kv, engine
+    free = _walk(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s")
+    base = {"tile_rows": 64, "row_tile": 64, "split_cap": 128}
+    return tuple(
+        Candidate(form="walk_fa2", fixed={**base, "ctas_per_sm": ctas, "kv_block_tokens": block}, free=free)
+        for ctas, block in ((1, 128), (2, 128), (2, 64), (1, 64))
+    )
+
+
+def _tile(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    del head_dim, kv, engine
+    free = _walk(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s")
+    base = {"tile_rows": 16, "row_tile": 64, "split_cap": 128, "kv_block_tokens": 64}
+    return tuple(Candidate(form="walk_tile", fixed={**base, "ctas_per_sm": ctas}, free=free) for ctas in (1, 2))
+
+
+def _xqa(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    del head_dim, kv, engine
+    bandwidth = hw.hbm_bytes_per_s
+    ramp = {
+        "launch_s": Free(10 * US, 1 * US, 30 * US),
+        "stream_bytes_per_s": Free(0.9 * bandwidth, 0.5 * bandwidth, 1.1 * bandwidth),
+        "ramp_s": Free(30 * US, 0.0, 300 * US), "ramp_half_bytes": Free(100e6, 0.1e6, 2000e6),
+    }
+    return (Candidate(form="ramp", fixed={"tile_rows": 64}, free=ramp),)
+
+
+_CANDIDATES: Mapping[str, Callable[[Hardware, int, str, str], tuple[Candidate, ...]]] = {
+    "fa3": _fa3, "trtllm-gen": _gen, "fa2": _fa2, "flashinfer": _tile, "xqa": _xqa,
+}

@@ -1,0 +1,257 @@
+"""Measured operator tables of the wheel aiconfigurator-core (NVIDIA, Apache-2.0), as slices to fit.
+
+The wheel holds one Parquet file per (system, family, engine, version, table). Each is read here into the arguments of
+the timing functions, in SI units. What is left out, and why, is counted: sliding windows, contexts below 256 tokens,
+repeated shapes, kernels that the tables only caught on a fallback path, and times that no device can reach.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specplan.microbench.fit_rows import Family, Mask, Slice, deduplicated, split_by
+from specplan.planner.messages import InputError, MissingError, nearest
+
+WHEEL = "aiconfigurator-core"
+VERSION = "0.12.0"
+LICENCE = "Apache-2.0, Copyright NVIDIA Corporation"
+INSTALL = "pip install 'specplan[silicon]'"
+
+SYSTEMS: dict[str, str] = {
+    # profile name -> folder of the wheel
+    "a100-80-sxm": "a100_sxm", "h100-sxm": "h100_sxm", "h200-sxm": "h200_sxm", "b200-sxm": "b200_sxm",
+    "b300-sxm": "b300_sxm", "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
+    "rtx-pro-6000-server": "rtx_pro_6000_server",
+}
+ENGINES = ("vllm", "sglang", "trtllm")
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_e4m3": "fp8", "w4a16_mxfp4": "mxfp4_w4a16"}
+MIN_CONTEXT_TOKENS = 256
+MIN_ROWS = 16  # smaller slices are not worth a message, let alone a fit
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table of the wheel: where it lies, what it must have, and how its rows become arguments."""
+
+    family: Family
+    folder: str
+    file: str
+    needs: tuple[str, ...]
+    arguments: Callable[[Columns], dict[str, npt.NDArray[Any]]]
+    labels: Callable[[Columns], dict[str, npt.NDArray[Any]]]
+    keep: Callable[[Columns], dict[str, Mask]] = lambda _: {}
+    optional: tuple[str, ...] = ()
+
+
+def read_silicon(system: str, engine: str | None = None, *, root: Path | None = None) -> list[Slice]:
+    """Every slice of one system's tables, of all engines or of one, in a fixed order.
+
+    Raises
+    ------
+    MissingError
+        The wheel is not installed.
+    InputError
+        Unknown system or engine, an unreadable file, a missing column, rows of two devices in one file.
+    """
+    if system not in SYSTEMS:
+        raise InputError(f"{system}: no measured tables; they cover {', '.join(SYSTEMS)}{nearest(system, SYSTEMS)}")
+    if engine is not None and engine not in ENGINES:
+        raise InputError(f"{engine}: no measured tables of this engine; they cover {', '.join(ENGINES)}")
+    base = (root or tables_root()) / SYSTEMS[system]
+    if not base.is_dir():
+        raise InputError(f"{base}: the installed {WHEEL} has no tables of {system}")
+    found: list[Slice] = []
+    for table in TABLES:
+        for name in ENGINES if engine is None else (engine,):
+            version, path = _newest(base / table.folder / name, table.file)
+            if path is not None:
+                found.extend(_read_table(table, name, version, path))
+    return found
+
+
+def tables_root() -> Path:
+    """Folder of the tables inside the installed wheel, found without importing it (its engine is compiled code)."""
+    spec = importlib.util.find_spec("aiconfigurator_core")
+    if spec is None or spec.origin is None or importlib.util.find_spec("pyarrow") is None:
+        raise MissingError(f"the measured tables come with the wheel {WHEEL}=={VERSION} (85 MB): {INSTALL}")
+    return Path(spec.origin).parent / "systems" / "data"
+
+
+def source_of(rows: Slice) -> str:
+    """Where a slice's rows come from, for the profile."""
+    return f"{WHEEL} {VERSION} ({LICENCE}), {rows.engine} {rows.version}"
+
+
+def _newest(folder: Path, file: str) -> tuple[str, Path | None]:
+    """The newest version that holds at least half as many rows as the fullest: later folders may be supplements."""
+    files = sorted(folder.glob(f"*/{file}"), key=lambda path: _version_key(path.parent.name))
+    if not files:
+        return "", None
+    rows = [_row_count(path) for path in files]
+    chosen = max(index for index, count in enumerate(rows) if count >= max(rows) / 2)
+    return files[chosen].parent.name, files[chosen]
+
+
+def _row_count(path: Path) -> int:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return int(pyarrow.parquet.read_metadata(path).num_rows)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error
+
+
+def _version_key(version: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(number or -1), word) for number, word in re.findall(r"(\d+)|([a-z]+)", version))
+
+
+def _read_table(table: Table, engine: str, version: str, path: Path) -> Iterator[Slice]:
+    columns = _read_parquet(path, ("device", "kernel_source", "latency", *table.needs), table.optional)
+    devices = sorted(set(columns["device"].tolist()))
+    if len(devices) > 1:
+        raise InputError(f"{path}: rows of two devices mixed: {' and '.join(devices)}")
+    everything = Slice(
+        family=table.family, engine=engine, version=version, kernel="", variant={},
+        columns={name: np.asarray(column, dtype=float) for name, column in table.arguments(columns).items()},
+        time_s=np.asarray(columns["latency"], dtype=float) * 1e-3,
+    )
+    reasons = table.keep(columns)
+    labels = {"kernel": columns["kernel_source"], **table.labels(columns)}
+    for part in _parts(everything, labels, reasons):
+        if len(part) >= MIN_ROWS:
+            yield part
+
+
+def _parts(rows: Slice, labels: Mapping[str, npt.NDArray[Any]], reasons: Mapping[str, Mask]) -> Iterator[Slice]:
+    """Split by label, then filter, so that every slice carries its own counts."""
+    flags = {f"keep:{name}": mask.astype(float) for name, mask in reasons.items()}
+    marked = replace(rows, columns={**rows.columns, **flags})
+    for part in split_by(marked, labels):
+        for name in reasons:
+            part = part.take(part.columns[f"keep:{name}"].astype(bool), name)  # noqa: PLW2901 (narrowed step by step)
+        columns = {name: column for name, column in part.columns.items() if not name.startswith("keep:")}
+        variant = {name: value for name, value in part.variant.items() if name != "kernel"}
+        kernel = str(part.variant["kernel"])
+        yield deduplicated(replace(part, columns=columns, variant=variant, kernel=kernel))
+
+
+def _read_parquet(path: Path, needs: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        names = pyarrow.parquet.read_schema(path).names
+        missing = [name for name in needs if name not in names]
+        if missing:
+            raise InputError(f"{path}: no column {', '.join(missing)}; this reader knows {WHEEL} {VERSION}")
+        wanted = [*needs, *(name for name in optional if name in names)]
+        table = pyarrow.parquet.read_table(path, columns=wanted)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error
+    return {name: table.column(name).to_numpy() for name in wanted}
+
+
+def _dtype(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.asarray([DTYPES.get(value, value) for value in values.tolist()])
+
+
+def _attention(c: Columns) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "batch": c["batch_size"], "context_tokens": c["step"] + c["isl"], "query_len": c["isl"],
+        "query_heads": c["num_heads"], "kv_heads": c["num_key_value_heads"],
+    }
+
+
+def _attention_keep(c: Columns) -> dict[str, Mask]:
+    window = c.get("window_size", np.zeros(len(c["step"])))
+    return {
+        "sliding window": window == 0,
+        f"context below {MIN_CONTEXT_TOKENS} tokens": c["step"] + c["isl"] >= MIN_CONTEXT_TOKENS,
+        "several beams": c["beam_width"] == 1,
+    }
+
+
+def _moe(c: Columns) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "tokens": c["num_tokens"], "hidden": c["hidden_size"], "intermediate": c["inter_size"], "top_k": c["topk"],
+        "experts": c["num_experts"], "tp": c["moe_tp_size"], "ep": c["moe_ep_size"],
+        "routing_skew": np.asarray([float(name.rpartition("_")[2]) if "power" in name else 0.0
+                                    for name in c["distribution"].tolist()]),
+    }
+
+
+def _moe_keep(c: Columns) -> dict[str, Mask]:
+    return {
+        "more than 8-way tensor or 64-way expert parallel": (c["moe_tp_size"] <= 8) & (c["moe_ep_size"] <= 64),
+        "fewer than 96 intermediate columns per GPU": c["inter_size"] / c["moe_tp_size"] >= 96,
+    }
+
+
+def _graph(c: Columns) -> dict[str, Mask]:
+    return {"eager launch": np.asarray(["eager" not in name for name in c["kernel_source"].tolist()])}
+
+
+def _recurrent(c: Columns) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "batch": c["batch_size"], "heads": c["num_v_heads"], "key_dim": c["head_k_dim"],
+        "value_dim": c["head_v_dim"], "query_len": np.where(c["phase"] == "verify", c["seq_len"], 1),
+    }
+
+
+def _recurrent_keep(c: Columns) -> dict[str, Mask]:
+    names = c["kernel_source"].tolist()
+    return {
+        "prefill": c["phase"] != "context",
+        "convolution": np.asarray(["conv" not in name for name in names]),
+    }
+
+
+def _sparse(c: Columns) -> dict[str, npt.NDArray[Any]]:
+    return {"batch": c["batch_size"], "query_len": c["isl"], "context_tokens": c["step"] + c["isl"],
+            "heads": c["num_heads"]}
+
+
+TABLES: tuple[Table, ...] = (
+    Table(family="attention", folder="attention", file="generation_attention_perf.parquet",
+          needs=("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "beam_width",
+                 "kv_cache_dtype", "step"),
+          optional=("window_size",), arguments=_attention, keep=_attention_keep,
+          labels=lambda c: {"head_dim": c["head_dim"], "kv": _dtype(c["kv_cache_dtype"])}),
+    Table(family="gemm", folder="gemm", file="gemm_perf.parquet", needs=("gemm_dtype", "m", "n", "k"),
+          arguments=lambda c: {"rows": c["m"], "n": c["n"], "k": c["k"]},
+          labels=lambda c: {"dtype": _dtype(c["gemm_dtype"])}),
+    Table(family="moe", folder="moe", file="moe_perf.parquet",
+          needs=("moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size",
+                 "moe_ep_size", "distribution"),
+          arguments=_moe, keep=_moe_keep, labels=lambda c: {"dtype": _dtype(c["moe_dtype"])}),
+    Table(family="allreduce", folder="comm", file="custom_allreduce_perf.parquet",
+          needs=("allreduce_dtype", "num_gpus", "message_size"), keep=_graph,
+          arguments=lambda c: {"message_bytes": 2 * c["message_size"]},  # the table counts bf16 elements
+          labels=lambda c: {"gpus": c["num_gpus"]}),
+    Table(family="mla", folder="mla", file="generation_mla_perf.parquet",
+          needs=("kv_cache_dtype", "num_heads", "batch_size", "isl", "step"),
+          arguments=lambda c: {"batch": c["batch_size"], "context_tokens": c["step"] + c["isl"],
+                               "query_len": c["isl"], "heads": c["num_heads"]},
+          keep=lambda c: {f"context below {MIN_CONTEXT_TOKENS} tokens": c["step"] + c["isl"] >= MIN_CONTEXT_TOKENS},
+          labels=lambda c: {"kv": _dtype(c["kv_cache_dtype"])}),
+    *(Table(family="recurrent", folder=folder, file=f"{kind}_perf.parquet",
+            needs=("phase", "batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"),
+            arguments=_recurrent, keep=_recurrent_keep,
+            labels=lambda c, kind=kind: {"kind": np.full(len(c["phase"]), kind), "phase": c["phase"]})  # type: ignore[misc]
+      for folder, kind in (("linear_attention", "gdn"), ("kda", "kda"))),
+    *(Table(family="sparse", folder="sparse_attention", file=f"{module}_module_perf.parquet",
+            needs=("batch_size", "isl", "step", "num_heads"), arguments=_sparse,
+            labels=lambda c, module=module: {"module": np.full(len(c["step"]), module)})  # type: ignore[misc]
+      for module in ("glm5_dsa_attn", "dsv4_hca_attn")),
+)
