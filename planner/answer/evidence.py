@@ -9,7 +9,8 @@ import numpy as np
 from specplan.planner.answer.plan import Plan
 from specplan.planner.answer.types import Provenance
 from specplan.planner.arrays import Array
-from specplan.planner.kernels.timing import Evidence
+from specplan.planner.kernels.moe import SPECIAL_NOTE, SPECIAL_TOKENS
+from specplan.planner.kernels.timing import Evidence, range_notes
 from specplan.planner.messages import Note
 from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.step.engine_paths import FixedCost, shared_constant
@@ -93,23 +94,18 @@ def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
     """Queries beyond the shapes that the kernel was fitted on."""
     question = plan.question
     longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
+    rows = (float(min(question.batch)), float(max(question.batch) * longest))
     asked = {
-        "context_tokens": (min(question.context_tokens), max(question.context_tokens)),
-        "tokens": (min(question.batch), max(question.batch) * longest),
-        "batch": (min(question.batch), max(question.batch)),
+        "context_tokens": (float(min(question.context_tokens)), float(max(question.context_tokens))),
+        "batch": (rows[0], float(max(question.batch))),
+        "tokens": rows,
     }
     if used.family.startswith("gemm"):
-        asked["rows"] = asked["tokens"]     # for attention, rows are G*q: shape_notes speaks of them
-    for name, (low, high) in used.evidence.fitted_range.items():
-        if name not in asked:
-            continue
-        smallest, largest = asked[name]
-        if smallest < low or largest > high:
-            text = (
-                f"{used.family}: {used.id} was fitted on {name} {low:g} to {high:g}; this question reaches "
-                f"{smallest:g} to {largest:g}"
-            )
-            yield Note("outside-fitted-range", text)
+        asked["rows"] = rows    # for attention, rows are G*q: shape_notes speaks of them
+    known = {axis: span for axis, span in asked.items() if axis in used.evidence.fitted_range}
+    yield from range_notes(used.id, used.evidence, **known)
+    if used.family == "moe" and rows[0] <= SPECIAL_TOKENS:
+        yield SPECIAL_NOTE
 
 
 def _memory(plan: Plan) -> Iterator[Note]:
