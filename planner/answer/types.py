@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specplan.planner.decide.guidelines import Guideline
-from specplan.planner.decide.schedule import Tier
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
 from specplan.planner.messages import Note
 from specplan.planner.models.drafter import Mechanism

@@ -11,24 +11,16 @@ a deployment of its own without drafter is better, and it is said from which bat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.decide.tier import Tier
 
 TOLERANCE = 0.02    # mean loss that merging may cost a tier
 SLACK = 1e-12       # rounding of sums of logs
 A_RUN = 1e6         # more than any sum of losses: the number of runs decides first
 WORST = 4           # times the tolerance: what merging may cost a single batch
-
-
-class Tier(NamedTuple):
-    """Batches from `first` to `last` (both included) draft `draft_len` tokens per step."""
-
-    first: int
-    last: int
-    draft_len: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

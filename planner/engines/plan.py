@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from specplan.planner.decide.schedule import Tier
+from specplan.planner.decide.tier import Tier
 from specplan.planner.messages import Fault, InputError
 from specplan.planner.models.drafter import MECHANISMS, Mechanism
 

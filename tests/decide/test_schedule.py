@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.planner.decide.schedule import Tier, schedule, schedule_batches
+from specplan.planner.decide.schedule import schedule, schedule_batches
+from specplan.planner.decide.tier import Tier
 
 
 def gains_of(best: list[int], rows: int, loss: float = 0.10) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

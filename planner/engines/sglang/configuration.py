@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from specplan.planner.decide.schedule import Tier
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, fitted, in_words

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from specplan.planner.decide.schedule import Tier
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import SPEC, Launch, Setting, at_least, put_mapping, whole, words_to_settings
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, fitted

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from specplan.planner.decide.schedule import Tier
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import (
     SPEC,
     Launch,
