@@ -81,6 +81,9 @@ def _signatures(reading: Reading) -> Iterator[Note]:
             "ngram", "suffix"}:
         yield Note(FAULT, f"only {rates[0]:.0%} of first drafts are accepted: {DO_NOT_TUNE}, unless this is an n-gram "
                    "or suffix drafter")
+    if d is None and drafted and reading.steps and abs(drafted / reading.steps - round(drafted / reading.steps)) > 0.01:
+        yield Note("uneven_drafts", f"{drafted / reading.steps:.2f} tokens are drafted per step: the drafter is gated "
+                   "or scheduled, or a count is damaged")
     if length is not None and d and length > d + 1 - 0.005:
         yield Note(FAULT, f"AL is D + 1 = {d + 1}: {DO_NOT_TUNE}; a model that repeats itself, a repeated prompt or "
                    "synthetic acceptance is accepted every time")

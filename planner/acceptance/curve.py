@@ -31,7 +31,11 @@ SPREAD: dict[Form, float] = {
     # one standard deviation of AL - 1, relative, where no counts came with the numbers
     "per_position": 0.04, "histogram": 0.0, "acceptance_length": 0.04, "rate": 0.06, "alpha": 0.10,
 }
-TAIL_SPREAD = 0.25          # relative standard deviation of what the tail adds beyond the known D
+TAIL_SPREAD = 0.2           # of what the tail adds: tails fitted to 3-5 positions of library curves are this far off
+RULE_SPREAD: dict[Rule, float] = {
+    # of AL - 1 per doubling of D away from the single D that was stated; one standard deviation over library curves
+    "geometric": 0.06, "minimum_variance": 0.31,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +204,20 @@ def interval(curve: Acceptance, draft_len: ArrayLike, level: float = 0.9,
     mean = acceptance_length(curve, d, context_tokens)
     inside = np.minimum(d, curve.known_draft_len)
     beyond = mean - acceptance_length(curve, inside, context_tokens)
-    other = (curve.spread * (mean - 1.0)) ** 2 + (TAIL_SPREAD * beyond) ** 2
+    relative = curve.spread**2 + (RULE_SPREAD[curve.rule] * np.log2(np.maximum(d, 1.0) / curve.draft_lens[0])) ** 2 if (
+        curve.rule and curve.draft_lens) else curve.spread**2
+    other = relative * (mean - 1.0) ** 2 + (TAIL_SPREAD * beyond) ** 2 + _tail_doubt(curve, d) ** 2
     sampling = step_variance(curve.survival, inside) / curve.steps if curve.steps else np.zeros_like(mean)
     return wilson_of_mean(mean, d, sampling, curve.steps, other, level)
+
+
+def _tail_doubt(curve: Acceptance, d: Array) -> Array:
+    known = len(curve.survival)
+    if curve.rule is not None or d.size == 0 or float(d.max()) <= known:
+        return np.zeros_like(d)
+    positions = np.arange(known + 1.0, math.ceil(float(d.max())) + 1.0)
+    doubt = np.concatenate([[0.0], curve.survival[-1] * curve.tail.doubt(known, positions)])
+    return np.asarray(np.interp(np.maximum(d - known, 0.0), np.arange(len(doubt)), doubt))
 
 
 def _length(curve: Acceptance, d: Array) -> Array:

@@ -226,10 +226,10 @@ def reading_of(tally: Tally, *, source_format: str, engine: str, definition: str
         length = 1.0 + tally.accepted / steps
     elif tally.weight > 0:
         length = tally.weighted_length / tally.weight
-    per_position = tuple(count / tally.position_steps for count in tally.positions) if tally.position_steps else None
+    per_position = _shares(tally.positions, tally.position_steps) if tally.position_steps else None
     histogram = tuple(tally.histogram) if tally.histogram_steps else None
     if histogram is not None and (per_position is None or tally.histogram_steps >= tally.position_steps):
-        per_position = tuple(count / tally.histogram_steps for count in positions_of(histogram))
+        per_position = _shares(positions_of(histogram), tally.histogram_steps)
     if histogram is not None and steps and abs(sum(histogram) - steps) > 0.5:
         histogram = None        # only some records had one
     if draft_len is not None and per_position is not None and len(per_position) < draft_len:
@@ -264,6 +264,10 @@ def _interval(reading: Reading, level: float) -> dict[str, Any] | None:
         per_position = [list(wilson(share * reading.steps, reading.steps, level)) for share in reading.per_position]
     return {"level": level, "acceptance_length": [float(low[0]), float(high[0])], "per_position": per_position,
             "from": "counted steps" if curve.steps else f"no counts: {curve.spread:.0%} of AL - 1 assumed"}
+
+
+def _shares(counts: Sequence[float], steps: float) -> tuple[float, ...]:
+    return tuple(round(count / steps, 12) for count in counts)
 
 
 def _add_up(into: list[float], values: Sequence[float]) -> None:

@@ -86,7 +86,8 @@ def _settle(tally: Tally, record: Record, by_counts: float, by_positions: float,
         record.per_position = ()
         _add(tally, record, drafted / d if d and drafted else 0.0)
         return True
-    if not record.per_position and d is None and accepted and drafted and counts_agree and printed > 1.0:
+    if not record.per_position and d is None and accepted and drafted and counts_agree and (
+            accepted / drafted <= printed - 1.0):           # each of the steps drafts one token at least
         _add(tally, record, accepted / (printed - 1.0))     # nothing but the printed AL tells the steps
         return True
     if not record.per_position and length is None and d and drafted and counts_agree:

@@ -41,6 +41,19 @@ class Tail:
         excess = math.exp(self.level + self.shape * log_start) * np.expm1(self.shape * (k - log_start))
         return np.asarray(np.exp(-np.minimum(excess, 700.0)))
 
+    def doubt(self, start: float, positions: Array) -> Array:
+        """Standard deviation of the sums of `ratio` up to each position, from the covariance of the fit."""
+        variance_shape, both, variance_level = self.covariance
+        values, vectors = np.linalg.eigh([[variance_shape, both], [both, variance_level]])
+        total = np.zeros_like(positions)
+        for value, (shape, level) in zip(values, vectors.T, strict=True):
+            size = math.sqrt(max(float(value), 0.0))
+            ends = [Tail(shape=max(self.shape + sign * size * shape, 0.05), level=self.level + sign * size * level)
+                    for sign in (1.0, -1.0)]
+            sums = [np.cumsum(end.ratio(start, positions)) for end in ends]
+            total = total + ((sums[0] - sums[1]) / 2.0) ** 2
+        return np.asarray(np.sqrt(total))
+
 
 def fit_tail(survival: Sequence[float] | Array, steps: float | None = None) -> Tail:
     """Least squares on ln(-ln p_k) against ln k, later positions weighing more; one position gives shape 1."""
