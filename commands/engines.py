@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specplan.commands.options import Json, load, print_json
 from specplan.planner.messages import InputError
+
+if TYPE_CHECKING:
+    from specplan.planner.check.plan_rules import Planner
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -30,7 +33,6 @@ def check(
     from specplan.planner.check import catalog
     from specplan.planner.check.fix import fix_files
     from specplan.planner.check.formats import render
-    from specplan.planner.check.from_plan import planner_from
     from specplan.planner.check.options import fraction, read_options, with_command_line
     from specplan.planner.check.plan_rules import read_baseline
     from specplan.planner.check.run import check_paths
@@ -47,7 +49,7 @@ def check(
         ignore=None if ignore is None else tuple(ignore.split(",")),
         max_loss=limit,
         batch=batch,
-        planner=None if model is None else planner_from(load(model), max_loss=limit),
+        planner=None if model is None else _planner(model, limit),
         baseline=None if baseline is None else read_baseline(baseline),
     )
     report = check_paths(paths, options)
@@ -57,8 +59,14 @@ def check(
             if mended.refused:
                 typer.echo(f"{mended.file}: {mended.refused}", err=True)
         report = check_paths(paths, options)
-    typer.echo(render(report, output_format))
+    typer.echo(render(report, output_format), nl=False)
     raise typer.Exit(report.exit_code)
+
+
+def _planner(model: str, max_loss: float | None) -> Planner:
+    from specplan.planner.check.from_plan import planner_from  # the model's arithmetic: only where a model is given
+
+    return planner_from(load(model), max_loss=max_loss)
 
 
 @app.command(epilog="Example: specplan compare now.yaml next.yaml; specplan compare --model cfg.yaml --draft-len 3,5")
