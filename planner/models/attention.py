@@ -48,7 +48,7 @@ def mtp_mixer(fields: Fields, last: Mixer | None, *, sliding: bool = False) -> M
 def _head_dim(fields: Fields, heads: int) -> int:
     if fields.has("head_dim"):
         return fields.size("head_dim")
-    hidden, family = fields.size("hidden"), str(fields.values.get("model_type") or "")
+    hidden, family = fields.size("hidden"), fields.family
     if family.startswith(OWN_HEAD_DIM):
         fields.fault("head_dim", f"missing; for {family} it is not hidden_size / num_attention_heads")
     elif hidden % heads:

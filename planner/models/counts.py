@@ -78,7 +78,8 @@ def weight_bytes(
     table = model.vocab * model.hidden / tp
     embedding = table * BYTES_PER_WEIGHT[dtypes.embedding]
     head = 0.0 if model.tied_head else table * BYTES_PER_WEIGHT[dtypes.lm_head]
-    return layers / pp + (embedding + head if pp == 1 else max(embedding, head))
+    last_norm = model.hidden * BYTES_PER_WEIGHT["bf16"]
+    return layers / pp + (embedding + head if pp == 1 else max(embedding, head)) + last_norm
 
 
 def layer_bytes(

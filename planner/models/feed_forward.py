@@ -58,13 +58,13 @@ def _has_experts(fields: Fields) -> bool:
 
 def _matrices(fields: Fields) -> Literal[2, 3]:
     activation = fields.text("activation")
-    family = str(fields.values.get("model_type") or "")
+    family = fields.family
     return 2 if activation in UNGATED_ACTIVATIONS or family in UNGATED_FAMILIES else 3
 
 
 def _dense(fields: Fields) -> DenseFfn:
     role = "dense_intermediate" if fields.has("dense_intermediate") else "intermediate"
-    default = 4 * fields.size("hidden") if fields.values.get("model_type") in FOUR_TIMES_FAMILIES else None
+    default = 4 * fields.size("hidden") if fields.family in FOUR_TIMES_FAMILIES else None
     return DenseFfn(intermediate=fields.size(role, default=default), matrices=_matrices(fields))
 
 
@@ -78,7 +78,7 @@ def _moe(fields: Fields) -> MoeFfn:
     latent = fields.optional_size("expert_hidden")
     if latent is not None and latent > fields.size("hidden"):
         fields.fault(fields.key("expert_hidden"), f"{latent} is wider than the hidden size; a latent is narrower")
-    family = str(fields.values.get("model_type") or "")
+    family = fields.family
     beside = fields.values.get("enable_moe_block") is True      # Gemma 4: experts beside the dense MLP, not instead
     return MoeFfn(
         experts=experts, top_k=top_k, intermediate=width, matrices=_matrices(fields),

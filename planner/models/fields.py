@@ -14,6 +14,12 @@ LARGEST_SIZE = 10**9    # no width, count or vocabulary of a model comes near; k
 MOST_LAYERS = 10_000
 
 
+def model_type(values: Mapping[str, Any]) -> str:
+    """The name of the architecture, '' where the configuration has none."""
+    name = values.get("model_type")
+    return name if isinstance(name, str) else ""
+
+
 @dataclass(slots=True)
 class Fields:
     """The fields of one configuration, read by role (see `field_names`), and the faults and notes found so far."""
@@ -22,6 +28,11 @@ class Fields:
     path: KeyPath = ()
     faults: list[Fault] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+
+    @property
+    def family(self) -> str:
+        """The configuration's model_type, '' where it has none."""
+        return model_type(self.values)
 
     def fault(self, key: str | KeyPath, message: str) -> None:
         """Record one thing wrong at `key`."""

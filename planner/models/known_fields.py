@@ -77,9 +77,11 @@ PLAIN_WORDS = frozenset({
 def check_kind(fields: Fields) -> None:
     """Refuse configurations of anything but a decoder-only language model."""
     values = fields.values
-    family = str(values.get("model_type") or "")
+    family = fields.family
     names = values.get("architectures")
-    if values.get("_class_name") is not None:
+    if not isinstance(values.get("model_type"), str | None):
+        fields.fault("model_type", f"{values['model_type']!r} is not a string")
+    elif values.get("_class_name") is not None:
         fields.fault("_class_name", f"{values['_class_name']!r} is a diffusion component, not a language model")
     elif isinstance(names, list) and names and not any(LANGUAGE_MODEL.search(str(name)) for name in names):
         fields.fault("architectures", f"{', '.join(map(str, names))} is not a decoder-only language model")

@@ -30,11 +30,11 @@ def hybrid_blocks(fields: Fields, *, letters: str = "hybrid_letters", blocks: st
         value = fields.raw(blocks)
         key = fields.key(blocks)
         found = list(value) if isinstance(value, list) else [value]
-        known, faulty = set(HYBRID_BLOCKS), "block"
+        known, faulty = tuple(HYBRID_BLOCKS), "block"
     elif fields.has(letters):
         key = fields.key(letters)
         found = [HYBRID_LETTERS.get(letter, letter) for letter in fields.text(letters)]
-        known, faulty = set(HYBRID_BLOCKS), "letter"
+        known, faulty = tuple(HYBRID_BLOCKS), "letter"
     else:
         return []
     for index, block in enumerate(found):
@@ -122,7 +122,7 @@ def _only_softmax(fields: Fields, layers: int) -> None:
 def _chunked(fields: Fields) -> bool:
     if not fields.has("chunk"):
         return False
-    if fields.values.get("model_type") in ("llama4", "llama4_text"):
+    if fields.family in ("llama4", "llama4_text"):
         return True
     if fields.raw("chunk") != fields.raw("window"):     # MiMo-V2 repeats its window under this name
         fields.fault(fields.key("chunk"), "chunked attention is known for Llama 4 and in layer_types only")

@@ -111,10 +111,10 @@ def covered_share(modules: ModuleList, role: str, family: str, layers: int, *, i
     """Share of a role's matrices that the list covers, 0 to 1.
 
     A shortened list of targets that shows one matrix of a block has the block's others, too. Of a shortened list of
-    modules left in 16 bit, hidden entries for every layer are attention first, then dense parts and shared experts, as
-    in published recipes.
+    modules left in 16 bit, hidden entries for every layer are attention and MTP first, then dense parts and shared
+    experts, as in published recipes.
     """
-    needed = {"attention": 1, "ffn": 2}.get(role)
+    needed = {"attention": 1, "mtp": 1, "ffn": 2}.get(role)
     if ignored and needed is not None and modules.hidden_per_layer >= needed:
         return 1.0
     patterns = list(modules.patterns)

@@ -22,7 +22,7 @@ def read_mtp(fields: Fields, layers: list[Layer]) -> MtpModules | None:
     """The MTP modules, None where the checkpoint has none. A module's layer is the last layer's unless known better."""
     if fields.values.get("use_mtp") is False:
         return None
-    family = str(fields.values.get("model_type") or "")
+    family = fields.family
     modules = _modules(fields, family)
     if not modules or not layers:
         return None

@@ -245,7 +245,7 @@ def _kv(part: Fields) -> str | None:
 
 
 def _format(fields: Fields, recipe: Recipe, role: str, layers: int, base: str) -> str:
-    family = str(fields.values.get("model_type") or "")
+    family = fields.family
     ignored = covered_share(recipe.ignored, role, family, layers, ignored=True)
     shares = [(covered_share(targets, role, family, layers), found) for targets, found in recipe.rules]
     best = max(shares, default=(0.0, base), key=lambda share: share[0])

@@ -19,7 +19,7 @@ from specplan.planner.models.field_names import (
     KNOWN_FAMILIES,
     TIED_BY_DEFAULT,
 )
-from specplan.planner.models.fields import MOST_LAYERS, Fields
+from specplan.planner.models.fields import MOST_LAYERS, Fields, model_type
 from specplan.planner.models.json_file import read_json
 from specplan.planner.models.known_fields import check_kind, check_unknown_sizes
 from specplan.planner.models.layer_kinds import hybrid_blocks
@@ -40,13 +40,11 @@ def read_model(
     `quant_fields` are the contents of the hf_quant_config.json beside the file.
     """
     fields = Fields(_flatten(values if quant_fields is None else {**values, "_hf_quant_config": quant_fields}))
-    family = str(fields.values.get("model_type") or "")
+    family = fields.family
     check_kind(fields)
     fields.raise_faults()
     check_unknown_sizes(fields)
     layers = _layer_count(fields)
-    if not fields.has("layers") and not fields.has("hybrid_blocks") and not fields.has("hybrid_letters"):
-        fields.raise_faults()
     if fields.values.get("block_configs") is not None:
         found = read_block_configs(fields, layers)
     else:
@@ -107,7 +105,7 @@ def _flatten(values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(part, Mapping):
             inner.update({name: value for name, value in part.items() if value is not None or name not in values})
     flat = {**values, **inner}
-    family = str(flat.get("model_type") or "")
+    family = model_type(flat)
     defaults = dict(CLASS_DEFAULTS.get(family, {}))
     if family in ("gemma3", "gemma3_text") and flat.get("num_attention_heads") is None:
         defaults.update(GEMMA3_DEFAULTS)
