@@ -21,6 +21,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "explain": "plan",
     "init": "plan",
     "schema": "plan",
+    "acceptance": "acceptance",
     "check": "engines",
     "compare": "engines",
     "op": "op",

@@ -19,11 +19,13 @@ from specplan.planner.messages import Fault, InputError
 BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
 
 
-def resolve_acceptance(stated: Stated, mechanism: str, base: Path) -> Acceptance:
+def resolve_acceptance(stated: Stated, mechanism: str, target: str, base: Path) -> Acceptance:
     """The curve of one drafter; faults come back with key paths inside `acceptance`."""
     per_block = mechanism in BLOCK_MECHANISMS
     if stated.file is not None:
         return _from_file(stated, base)
+    if stated.library is not None or stated.domain is not None:
+        return _from_library(stated, mechanism, target)
     labels = {} if stated.temperature is None else {"temperature": f"{stated.temperature:g}"}
     source = stated.source or f"stated as {stated.form}"
     if stated.per_position is not None:
@@ -58,3 +60,23 @@ def _from_file(stated: Stated, base: Path) -> Acceptance:
         return acceptance_of(read_files([path], draft_len=stated.draft_len))
     except InputError as error:
         raise InputError(Fault(("file", *fault.path), fault.message) for fault in error.faults) from None
+
+
+def _from_library(stated: Stated, mechanism: str, target: str) -> Acceptance:
+    """Published curves: one by id, or the nearest for a kind of text (or a mix of kinds)."""
+    from specplan.planner.acceptance.library import library_curve  # noqa: PLC0415
+
+    if stated.library is not None:
+        return library_curve(stated.library)
+    assert stated.domain is not None
+    return library_estimate(mechanism, stated.domain, target)
+
+
+def library_estimate(mechanism: str, domain: str | Mapping[str, float], target: str) -> Acceptance:
+    """The library's estimate for this drafter, target and kind of text; its notes say what was assumed."""
+    from specplan.planner.acceptance.library import nearest_curve  # noqa: PLC0415
+    from specplan.planner.acceptance.usage import mix  # noqa: PLC0415
+
+    if isinstance(domain, str):
+        return nearest_curve(mechanism, domain=domain, target=target)[0]
+    return mix([(share, nearest_curve(mechanism, domain=kind, target=target)[0]) for kind, share in domain.items()])

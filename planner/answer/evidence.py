@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from specplan.planner.acceptance.usage import usage_notes
 from specplan.planner.answer.plan import Plan
 from specplan.planner.answer.types import Provenance
 from specplan.planner.arrays import Array
@@ -75,6 +76,13 @@ def _warnings(plan: Plan) -> Iterator[Note]:
         yield from option.drafter.notes
         if option.acceptance is not None:
             yield from option.acceptance.notes
+            yield from usage_notes(
+                option.acceptance,
+                option.draft_lens[1:],
+                context_tokens=question.context_tokens,
+                temperature=question.temperature,
+                domain=question.domain,
+            )
     yield from _memory(plan)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specplan.planner.acceptance.curve import Acceptance
-from specplan.planner.answer.acceptances import resolve_acceptance
+from specplan.planner.answer.acceptances import library_estimate, resolve_acceptance
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config, DrafterConfig, Reference
 from specplan.planner.decide.choose import Objective
@@ -25,6 +25,8 @@ from specplan.planner.models.drafters import candidate_draft_lens, known_drafter
 from specplan.planner.models.reader import load_model, model_names
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import engine_path, shared_constant
+
+ASSUMED_DOMAIN = "chat"     # the hardest common kind of text: gains on others are larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Question:
     output_tokens: int | None
     objective: Objective
     dtypes: dict[str, str]
+    temperature: float | None = None
+    domain: str | None = None
     notes: tuple[Note, ...] = ()
 
 
@@ -124,6 +128,8 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
             "kv": deployment.kv_dtype,
             "activations": deployment.activation_dtype,
         },
+        temperature=config.workload.temperature,
+        domain=config.workload.domain,
         notes=tuple(notes),
     )
 
@@ -188,7 +194,7 @@ def _position_notes(config: Config, target: Model) -> list[Note]:
 def _options(loaded: LoadedConfig, target: Model, faults: Faults) -> tuple[Option, ...]:
     config = loaded.config
     if not config.drafters:
-        return _named_apart([_proposed(drafter, config) for drafter in known_drafters(target)])
+        return _named_apart([_proposed(drafter, target, config) for drafter in known_drafters(target)])
     found = []
     for index, drafter in enumerate(config.drafters):
         option = _option(loaded, target, drafter, index, faults)
@@ -217,7 +223,7 @@ def _option(
         )
     if stated.acceptance is not None:
         with faults.at(*place, "acceptance"):
-            curves.append(resolve_acceptance(stated.acceptance, stated.mechanism, loaded.base))
+            curves.append(resolve_acceptance(stated.acceptance, stated.mechanism, target.name, loaded.base))
     if stated.tp is not None and config.parallel.tp % stated.tp:
         faults.add((*place, "tp"), f"{stated.tp} must divide tp = {config.parallel.tp}: the drafter runs on its GPUs")
     if len(faults.found) > before:
@@ -225,7 +231,8 @@ def _option(
     drafter, acceptance = drafters[0], curves[0] if curves else None
     options: list[Option] = []
     with faults.at(*place, "draft_len"):
-        draft_lens, notes = _draft_lens(drafter, acceptance, config, stated.draft_len)
+        extrapolate = stated.acceptance is not None and stated.acceptance.extrapolate
+        draft_lens, notes = _draft_lens(drafter, acceptance, config, stated.draft_len, extrapolate=extrapolate)
         note = position_note(drafter, max(config.workload.context_tokens))
         notes += [] if note is None else [note]
         options.append(
@@ -237,7 +244,12 @@ def _option(
 
 
 def _draft_lens(
-    drafter: Drafter, acceptance: Acceptance | None, config: Config, stated: tuple[int, ...] | None
+    drafter: Drafter,
+    acceptance: Acceptance | None,
+    config: Config,
+    stated: tuple[int, ...] | None,
+    *,
+    extrapolate: bool = False,
 ) -> tuple[tuple[int, ...], list[Note]]:
     """Draft lengths to weigh: what the drafter can do, up to the last D whose acceptance is known."""
     notes: list[Note] = []
@@ -249,22 +261,32 @@ def _draft_lens(
         if outside:
             raise InputError(f"{drafter.name} cannot draft {', '.join(map(str, outside))} tokens on {engine}")
         allowed = list(stated)
-    if acceptance is not None and allowed and max(allowed) > acceptance.known_draft_len:
+    if acceptance is not None and not extrapolate and allowed and max(allowed) > acceptance.known_draft_len:
         known = acceptance.known_draft_len
         kept = [d for d in allowed if d <= known]
         if not kept:
             raise InputError(f"acceptance is known up to D = {known}, below every draft length that can run")
         if stated is not None or drafter.max_draft_len is None or drafter.max_draft_len > known:
             text = f"{drafter.name}: acceptance is known up to D = {known}; longer drafts are not weighed"
+            text += " (`extrapolate: true` weighs them)"
             notes.append(Note("acceptance-cut", text))
         allowed = kept
     return (0, *sorted(set(allowed))), notes
 
 
-def _proposed(drafter: Drafter, config: Config) -> Option:
-    """A drafter that the target is known to have, with acceptance from the library where there is one."""
-    draft_lens, notes = _draft_lens(drafter, None, config, None)
-    return Option(drafter=drafter, acceptance=None, draft_lens=draft_lens, notes=tuple(notes))
+def _proposed(drafter: Drafter, target: Model, config: Config) -> Option:
+    """A drafter that the target is known to have, with acceptance from the library where it has any."""
+    domain = config.workload.domain or ASSUMED_DOMAIN
+    acceptance, notes = None, []
+    try:
+        acceptance = library_estimate(drafter.mechanism, domain, target.name)
+        if config.workload.domain is None:
+            text = f"no drafter and no domain given: acceptance as published for {ASSUMED_DOMAIN}; set workload.domain"
+            notes.append(Note("domain-assumed", text))
+    except InputError as error:
+        notes.append(Note("acceptance-unknown", f"{drafter.name}: {error}"))
+    draft_lens, cut = _draft_lens(drafter, acceptance, config, None)
+    return Option(drafter=drafter, acceptance=acceptance, draft_lens=draft_lens, notes=(*notes, *cut))
 
 
 def _named_apart(options: list[Option]) -> tuple[Option, ...]:

@@ -119,8 +119,12 @@ class Acceptance(Part):
     """File with measured acceptance: engine log, metrics or a file of `specplan acceptance read`."""
     library: Name | None = None
     """Curve of the shipped library, by id."""
-    domain: Name | None = None
-    """Nearest curve of the shipped library for this kind of text."""
+    domain: Annotated[
+        str | Mapping[str, float], PlainValidator(values.domains, json_schema_input_type=str | dict[str, float])
+    ] | None = None
+    """Nearest curve of the shipped library for this kind of text; a mapping mixes kinds by weight."""
+    extrapolate: bool = False
+    """Weigh drafts beyond the last known acceptance too, by a fitted tail (with a wider range)."""
     draft_len: Annotated[int, Field(ge=1, le=64)] | None = None
     """Draft length at which a single acceptance_length or rate, or an unlabelled file, was measured."""
     steps: Annotated[int, Field(ge=1)] | None = None

@@ -61,6 +61,19 @@ def draft_lens(value: Any) -> tuple[int, ...]:
     return tuple(sorted({_count(item, "a draft length") for item in items}))
 
 
+def domains(value: Any) -> str | dict[str, float]:
+    """One kind of text, or several with their share of the generated tokens."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"must be a kind of text such as coding, or a mapping of kinds to shares, not {shown(value)}")
+    shares = {str(key): _finite(item, f"share of {key}") for key, item in value.items()}
+    for key, share in shares.items():
+        if share <= 0:
+            raise ValueError(f"share of {key} must be above 0, not {shown(share)}")
+    return shares
+
+
 def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:
     if isinstance(value, str) and value.isdecimal():    # a key of a JSON object
         value = int(value[:9])
