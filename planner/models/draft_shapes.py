@@ -55,8 +55,11 @@ def drafter_data() -> Mapping[str, Any]:
 
 
 def names_target(entry: Mapping[str, Any], target: Model) -> bool:
-    """Whether an entry of drafters.json was made for this target."""
-    return target.name.lower() in entry["targets"]
+    """Whether an entry of drafters.json was made for this target, instruction-tuned or not."""
+    name = target.name.lower().removeprefix("meta-")
+    for ending in ("-instruct", "-it", "-base"):
+        name = name.removesuffix(ending)
+    return name in entry["targets"]
 
 
 def customary_shape(mechanism: Mechanism, target: Model) -> DraftShape:

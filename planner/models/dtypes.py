@@ -24,7 +24,9 @@ BYTES_PER_WEIGHT: dict[str, float] = {
 KERNEL_FORMAT: dict[str, str] = {"w4a16_g32": "w4a16", "nvfp4_w4a16": "w4a16"}
 """Formats that differ from another only in scales: the one whose kernels they run on (others: themselves)."""
 
-BYTES_PER_KV: dict[str, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+BYTES_PER_KV: dict[str, float] = {
+    "fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "nvfp4": 0.5 + 1.0 / 16
+}
 
 BYTES_PER_ACTIVATION: dict[str, float] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 
