@@ -60,7 +60,9 @@ def attention_time(
     else:
         partial_bytes = b * q * (query_heads * (value_width + 2) * 8.0)     # fp32, written and read back
         total, memory = _walk(kernel, work, b, s, q, kv_heads, kv, moved, partial_bytes, l2_warm)
-    parts: dict[Bound, Array] = {"memory": memory, "tensor": tensor, "launch": np.maximum(total - memory, 0.0)}
+    # what is neither bytes nor start-up is time inside the SMs: walking blocks and rows, conversion, math
+    walked = np.maximum(total - memory - kernel.launch_s, tensor)
+    parts: dict[Bound, Array] = {"memory": memory, "tensor": walked, "launch": np.asarray(kernel.launch_s)}
     if math.isfinite(kernel.exp_per_s):
         parts["exp"] = scores / kernel.exp_per_s
         total = np.maximum(total, parts["exp"])

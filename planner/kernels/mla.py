@@ -64,8 +64,8 @@ def mla_time(
     tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
     walk = ceil_div(b, kernel.sms) * (ceil_div(s, BLOCK_TOKENS) * kernel.block_s + rows * kernel.row_s)
     slow = np.where(np.asarray(heads) == (kernel.slow_heads or 0), kernel.slow_factor, 1.0)
-    fixed = (kernel.launch_s + walk) * slow
+    start = np.asarray(kernel.launch_s * slow)
     return KernelTime(
-        time_s=fixed + slow * pnorm(memory, tensor, OVERLAP),
-        parts={"memory": slow * memory, "tensor": slow * tensor, "launch": fixed},
+        time_s=start + slow * (walk + pnorm(memory, tensor, OVERLAP)),
+        parts={"memory": slow * memory, "tensor": slow * np.maximum(tensor, walk), "launch": start},
     )

@@ -49,7 +49,8 @@ def gemm_kernel(
     launch is that of the engine's bf16 kernel.
     """
     number_format = math_format_of(gpu, weight_dtype)
-    looked_for = "bf16" if number_format == "bf16" else weight_dtype
+    measured = any(entry.key["weight_dtype"] == weight_dtype for entry in gpu.entries("gemm"))
+    looked_for = "bf16" if number_format == "bf16" and not measured else weight_dtype
     choice = choose(gpu, "gemm", engine, f"{looked_for} GEMM", lambda entry: entry.key["weight_dtype"] == looked_for,
                     override=override)
     if choice is None and override is not None:

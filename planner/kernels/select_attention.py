@@ -6,7 +6,7 @@ import functools
 import math
 
 from specplan.planner.kernels.attention_kernel import AttentionKernel
-from specplan.planner.kernels.choice import ENGINES, evidence_of
+from specplan.planner.kernels.choice import ANY, ENGINES, evidence_of
 from specplan.planner.kernels.entries import Entry, GpuProfile
 from specplan.planner.kernels.families import AttentionFamily, attention_families, default_families
 from specplan.planner.kernels.prior import prior_evidence
@@ -25,7 +25,8 @@ def attention_kernel(
     """Attention kernel of an engine on a GPU, or of the design or id that `override` names."""
     if kv_dtype not in BYTES_PER_KV:
         raise InputError(f"dtypes.kv: no format '{kv_dtype}'{nearest(kv_dtype, BYTES_PER_KV)}")
-    stored = "bf16" if BYTES_PER_KV[kv_dtype] >= 2 else "fp8"
+    like = "bf16" if BYTES_PER_KV[kv_dtype] >= 2 else "fp8"
+    stored = kv_dtype if any(entry.key["kv_dtype"] == kv_dtype for entry in gpu.entries("attention")) else like
     engine, families = _wanted(gpu, engine, override)
     for family in families:
         entries = _of_family(gpu, family, engine=engine, kv_dtype=stored)
@@ -64,13 +65,15 @@ def _wanted(gpu: GpuProfile, engine: str, override: str | None) -> tuple[str, li
         owner, _, rest = override.partition("-")
         if override in known:
             return engine, [known[override]]
-        if owner in ENGINES and rest in known:
+        if owner in (*ENGINES, ANY) and rest in known:
             return owner, [known[rest]]
         ids = attention_kernel_ids(gpu)
         raise InputError(f"attention_kernel: no kernel '{override}'{nearest(override, ids)}; known: {', '.join(ids)}")
     defaults = default_families()
     if (engine, arch) in defaults:
         return engine, [known[name] for name in defaults[engine, arch]]
+    if (ANY, arch) in defaults:
+        return ANY, [known[name] for name in defaults[ANY, arch]]
     served = [owner for owner in ENGINES if (owner, arch) in defaults]
     if engine in ENGINES and served:
         raise InputError(f"engine: {engine} does not run on {gpu.name} ({arch}); engines there: {', '.join(served)}")
