@@ -88,7 +88,8 @@ class Measurement:
     flop: float
     bytes: float
     environment: str                                        # id of the environment line before it
-    options: Mapping[str, int | str] = field(default_factory=dict)   # e.g. block_m, splits, page_tokens
+    options: Mapping[str, int | str] = field(default_factory=dict)   # asked of the kernel: page_tokens, block_m
+    tile: Mapping[str, int] = field(default_factory=dict)   # what the kernel chose where it says: block_m, splits, ...
     cold: bool = True
     samples_s: tuple[float, ...] = ()
     calls_per_sample: int = 1
