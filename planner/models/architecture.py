@@ -170,6 +170,7 @@ class Model:
     model_type: str = ""
     qkv_bias: bool = False
     source: str = ""
+    weights_name: str | None = None     # where its weights are published, as engines take it
     notes: tuple[Note, ...] = ()
 
     @property

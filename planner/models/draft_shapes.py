@@ -1,7 +1,7 @@
 """The shape of a drafter when nobody names one: what published drafters of that kind look like, for this target.
 
 A training configuration for the very target comes first (`drafters.json`), else the customary shape; both leave a
-note that says so. `interfaces.md` section 7 lists the shapes.
+note that says so.
 """
 
 from __future__ import annotations

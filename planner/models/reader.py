@@ -81,7 +81,8 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     if text in model_names():
         values = read_json(PRESETS / f"{text}.json")
         model = read_model(values, name=text, source=str(values.get("_source", "")))
-        return replace(model, name=text)
+        published = values.get("_hf_id")
+        return replace(model, name=text, weights_name=published if isinstance(published, str) else None)
     path = Path(text)
     if not path.exists() and path.suffix != ".json" and len(path.parts) == 1:
         raise InputError([Fault((), f"unknown model '{text}'{nearest(text, model_names())}; "

@@ -82,7 +82,7 @@ def test_blocks_count_the_anchor_for_dflash_and_not_for_dspark(mechanism: str, b
 def test_dspark_has_a_markov_head_of_rank_256() -> None:
     dspark, dflash = load_drafter("dspark", QWEN_8B), load_drafter("dflash", QWEN_8B)
     markov = drafter_weight_bytes(dspark) - drafter_weight_bytes(dflash)
-    assert markov == 2 * 2 * 151936 * 256       # 156 MB, kernels.md section 6
+    assert markov == 2 * 2 * 151936 * 256       # 156 MB
 
 
 def test_mtp_in_vllm_takes_whole_multiples_of_its_depth() -> None:
