@@ -19,13 +19,13 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     elif best.drafter is not None and best.draft_len:
         name, length, schedule = best.drafter, best.draft_len, None
     else:
-        return DraftPlan(mechanism=None, draft_len=0, target_model=question.target.name, tp=tp, max_batch=largest)
+        return DraftPlan(mechanism=None, draft_len=0, target_model=question.target.weights_name or question.target.name, tp=tp, max_batch=largest)
     option = next(option for option in question.options if option.drafter.name == name)
     return DraftPlan(
         mechanism=option.drafter.mechanism,
         draft_len=length,
         drafter_model=_model_of(option),
-        target_model=question.target.name,
+        target_model=question.target.weights_name or question.target.name,
         schedule=schedule,
         max_batch=largest,
         tp=tp,
@@ -38,9 +38,10 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
 
 
 def _model_of(option: Option) -> str | None:
-    """Name of the drafter's weights, where it has some of its own."""
-    network = option.drafter.network
-    return None if network is None or option.drafter.mechanism == "mtp" else network.name
+    """What the engine loads as the drafter; a name to replace where the configuration only knew its shape."""
+    if option.drafter.network is None or option.drafter.mechanism == "mtp":
+        return None
+    return option.weights_name or f"YOUR-{option.drafter.mechanism.upper().replace('_', '-')}-DRAFTER"
 
 
 def _acceptance_length(answer: Answer, drafter: str, draft_len: int) -> float | None:

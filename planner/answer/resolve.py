@@ -37,6 +37,7 @@ class Option:
     acceptance: Acceptance | None
     draft_lens: tuple[int, ...]
     drafter_tp: int | None = None
+    weights_name: str | None = None     # where the drafter's weights are, as stated or published
     notes: tuple[Note, ...] = ()
 
 
@@ -237,7 +238,12 @@ def _option(
         notes += [] if note is None else [note]
         options.append(
             Option(
-                drafter=drafter, acceptance=acceptance, draft_lens=draft_lens, drafter_tp=stated.tp, notes=tuple(notes)
+                drafter=drafter,
+                acceptance=acceptance,
+                draft_lens=draft_lens,
+                drafter_tp=stated.tp,
+                weights_name=_weights_name(stated.model, drafter),
+                notes=tuple(notes),
             )
         )
     return options[0] if options else None
@@ -286,7 +292,17 @@ def _proposed(drafter: Drafter, target: Model, config: Config) -> Option:
     except InputError as error:
         notes.append(Note("acceptance-unknown", f"{drafter.name}: {error}"))
     draft_lens, cut = _draft_lens(drafter, acceptance, config, None)
-    return Option(drafter=drafter, acceptance=acceptance, draft_lens=draft_lens, notes=(*notes, *cut))
+    published = drafter.name if "/" in drafter.name and "*" not in drafter.name else _weights_name(None, drafter)
+    return Option(
+        drafter=drafter, acceptance=acceptance, draft_lens=draft_lens, weights_name=published, notes=(*notes, *cut)
+    )
+
+
+def _weights_name(stated: Reference | None, drafter: Drafter) -> str | None:
+    """What an engine would be told to load: a published name, or the name or path that was stated."""
+    if drafter.network is not None and drafter.network.weights_name is not None:
+        return drafter.network.weights_name
+    return stated if isinstance(stated, str) else None
 
 
 def _named_apart(options: list[Option]) -> tuple[Option, ...]:

@@ -114,7 +114,8 @@ def test_exponentials_are_a_roof_of_their_own(gen: AttentionKernel) -> None:
 
 def test_value_width_counts_once_in_bytes_and_math(gen: AttentionKernel) -> None:
     kernel = dataclasses.replace(gen, block_s=0.0, row_s=0.0)
-    time = attention_time(kernel, batch=8, context_tokens=4096, query_len=1, query_heads=8, kv_heads=1, value_head_dim=64)
+    time = attention_time(kernel, batch=8, context_tokens=4096, query_len=1, query_heads=8, kv_heads=1,
+                          value_head_dim=64)
     assert float(time.parts["memory"]) == pytest.approx(8 * (4096 * 2 + 8 * 2) * (128 + 64) / 1e12)
     assert float(time.parts["tensor"]) == pytest.approx(2 * 8 * 8 * 4096 * (128 + 64) / 1e15)
 
