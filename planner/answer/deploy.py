@@ -12,6 +12,7 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     """What to deploy: the schedule where batches were a range, else the headline's D; draft_len 0 = plain decoding."""
     question, best = plan.question, answer.recommendation
     largest, tp = max(question.batch), question.deployment.tp
+    target = question.target.weights_name or question.target.name
     if answer.schedule is not None and any(tier.draft_len for tier in answer.schedule.tiers):
         name, tiers = answer.schedule.drafter, answer.schedule.tiers
         length = max(tier.draft_len for tier in tiers)
@@ -19,13 +20,13 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     elif best.drafter is not None and best.draft_len:
         name, length, schedule = best.drafter, best.draft_len, None
     else:
-        return DraftPlan(mechanism=None, draft_len=0, target_model=question.target.weights_name or question.target.name, tp=tp, max_batch=largest)
+        return DraftPlan(mechanism=None, draft_len=0, target_model=target, tp=tp, max_batch=largest)
     option = next(option for option in question.options if option.drafter.name == name)
     return DraftPlan(
         mechanism=option.drafter.mechanism,
         draft_len=length,
         drafter_model=_model_of(option),
-        target_model=question.target.weights_name or question.target.name,
+        target_model=target,
         schedule=schedule,
         max_batch=largest,
         tp=tp,

@@ -1,0 +1,165 @@
+"""Commands beyond recommend and explain: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from specplan.cli import app
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = str(ROOT / "examples" / "llama-3.3-70b-h200.yaml")
+DATA = ROOT / "tests" / "data"
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "llama_cpp", "lmdeploy", "onnxruntime-genai"])
+def test_emit_prints_a_snippet_that_reads_back_as_the_same_length(engine: str) -> None:
+    from specplan.planner.engines.dialects import parse
+
+    result = run("recommend", "--model", EXAMPLE, "--emit", engine)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(run("recommend", "--model", EXAMPLE, "--json").stdout)
+    longest = max(tier["draft_len"] for tier in answer["schedule"]["tiers"])
+    assert parse(result.stdout, engine.replace("-", "_")).draft_len == longest
+
+
+def test_emit_writes_a_file_whole_and_says_when_it_cannot(tmp_path: Path) -> None:
+    wanted = tmp_path / "serve.sh"
+    assert run("recommend", "--model", EXAMPLE, "--emit", "vllm", "-o", str(wanted)).exit_code == 0
+    assert "--speculative-config" in wanted.read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
+    refused = run("recommend", "--model", EXAMPLE, "--emit", "vllm", "-o", str(tmp_path / "no" / "serve.sh"))
+    assert refused.exit_code == 2
+    assert "cannot be written" in refused.output
+    unknown = run("recommend", "--model", EXAMPLE, "--emit", "vlmm")
+    assert (unknown.exit_code, "did you mean 'vllm'" in unknown.output) == (2, True)
+    assert run("recommend", "--model", EXAMPLE, "-o", str(wanted)).exit_code == 2
+
+
+def test_emit_without_acceptance_is_refused(tmp_path: Path) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    cfg.write_text(
+        "target: llama-3.1-8b\ngpu: h200-sxm\nworkload: {batch: 1, context_tokens: 2k}\n"
+        "drafters: [{mechanism: eagle3}]\n", encoding="utf-8",
+    )
+    result = run("recommend", "--model", str(cfg), "--emit", "vllm")
+    assert result.exit_code == 2
+    assert "acceptance is not known" in result.output
+
+
+def test_check_exits_1_on_findings_and_0_when_clean(tmp_path: Path) -> None:
+    bad = tmp_path / "serve.sh"
+    config = '{"method": "eagle3", "model": "x", "num_speculative_tokens": 6}'
+    bad.write_text(f"vllm serve meta-llama/Llama-3.3-70B-Instruct --speculative-config '{config}' "
+                   "--tensor-parallel-size 4 --max-num-seqs 32\n", encoding="utf-8")
+    clean = run("check", str(bad), "--model", EXAMPLE, "--batch", "32", "--max-loss", "90%", "--select", "SP6")
+    assert clean.exit_code == 0, clean.output
+    strict = run("check", str(bad), "--model", EXAMPLE, "--batch", "128", "--max-loss", "1%", "--select", "SP6",
+                 "--format", "json")
+    assert strict.exit_code == 1, strict.output
+    assert "SP601" in strict.stdout
+    assert run("check", str(tmp_path / "absent.sh")).exit_code == 2
+    assert run("check").exit_code == 2
+    assert "SP601" in run("check", "--explain", "SP601").stdout
+
+
+def test_check_fails_on_drift_from_a_stored_plan(tmp_path: Path) -> None:
+    plan, script = tmp_path / "plan.json", tmp_path / "serve.sh"
+    plan.write_text(run("recommend", "--model", EXAMPLE, "--json").stdout, encoding="utf-8")
+    script.write_text("vllm serve m --speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 2}'\n",
+                      encoding="utf-8")
+    result = run("check", str(script), "--baseline", str(plan), "--select", "SP604")
+    assert result.exit_code == 1
+    assert "recommends eagle3" in result.stdout
+
+
+def test_compare_two_draft_lengths_and_their_reasons() -> None:
+    result = run("compare", "--model", EXAMPLE, "--mechanism", "eagle3", "--draft-len", "3,0", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["b"]["drafter"] is None
+    assert found["ratio"] == pytest.approx(
+        found["b"]["tokens_per_s_per_user"] / found["a"]["tokens_per_s_per_user"]
+    )
+    assert found["reasons"]
+    assert run("compare", EXAMPLE, EXAMPLE).exit_code == 0
+    for words in (["compare"], ["compare", EXAMPLE], ["compare", "--model", EXAMPLE, "--draft-len", "3"]):
+        assert run(*words).exit_code == 2
+    assert run("compare", "--model", EXAMPLE, "--mechanism", "eagle3", "--draft-len", "3,40").exit_code == 2
+
+
+def test_acceptance_read_prints_the_canonical_form_and_writes_what_cfg_takes(tmp_path: Path) -> None:
+    written = tmp_path / "acceptance.json"
+    log = str(DATA / "acceptance" / "vllm-log.log")
+    result = run("acceptance", "read", log, "--json", "-o", str(written))
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["source_format"].startswith("vllm")
+    assert found["acceptance_length"] == pytest.approx(1 + sum(found["per_position"]), abs=0.02)
+    cfg = tmp_path / "cfg.yaml"
+    for file in (log, str(written)):
+        cfg.write_text(
+            "target: llama-3.1-8b\ngpu: h200-sxm\nworkload: {batch: 1, context_tokens: 2k}\n"
+            f"drafters: [{{mechanism: eagle3, acceptance: {{file: {file}}}}}]\n", encoding="utf-8",
+        )
+        answer = json.loads(run("recommend", "--model", str(cfg), "--json").stdout)
+        assert answer["recommendation"]["acceptance_length"] is not None
+
+
+def test_acceptance_faults_of_a_file_name_the_key(tmp_path: Path) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    cfg.write_text(
+        "target: llama-3.1-8b\ngpu: h200-sxm\nworkload: {batch: 1, context_tokens: 2k}\n"
+        "drafters:\n  - mechanism: eagle3\n    acceptance: {file: absent.log}\n", encoding="utf-8",
+    )
+    result = run("recommend", "--model", str(cfg))
+    assert result.exit_code == 2
+    assert "cfg.yaml:6: drafters[0].acceptance.file" in result.output
+
+
+def test_acceptance_list_show_and_needed() -> None:
+    listed = json.loads(run("acceptance", "list", "--mechanism", "mtp", "--json").stdout)
+    assert listed
+    assert {row["mechanism"] for row in listed} == {"mtp"}
+    shown = json.loads(run("acceptance", "show", listed[0]["id"], "--json").stdout)
+    assert shown["id"] == listed[0]["id"]
+    assert "did you mean" in run("acceptance", "show", listed[0]["id"][:-1]).output
+    rows = json.loads(run("acceptance", "needed", "--model", EXAMPLE, "--batch", "1", "--json").stdout)
+    assert {row["drafter"] for row in rows} >= {"eagle3"}
+    for row in rows:
+        even, gain = row["break_even_acceptance_length"], row["acceptance_length_for_gain"]
+        assert even is None or 1 < even <= 1 + row["draft_len"]
+        assert gain is None or gain == pytest.approx(1.2 * even)
+
+
+def test_library_acceptance_says_what_was_assumed(tmp_path: Path) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    cfg.write_text(
+        "target: qwen3-8b\ngpu: h200-sxm\nworkload: {batch: 1, context_tokens: 2k}\n"
+        "drafters:\n  - {mechanism: eagle3, acceptance: {domain: {coding: 0.7, chat: 0.3}}}\n", encoding="utf-8",
+    )
+    answer = json.loads(run("recommend", "--model", str(cfg), "--json").stdout)
+    assert answer["recommendation"]["acceptance_length"] > 1
+    assert answer["candidates"][1]["acceptance_source"]
+
+
+def test_extrapolation_is_asked_for_and_said(tmp_path: Path) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    text = (
+        "target: qwen3-8b\ngpu: h200-sxm\nworkload: {batch: 1, context_tokens: 2k}\nmax_draft_len: 8\n"
+        "drafters:\n  - {mechanism: eagle3, acceptance: {per_position: [0.8, 0.7, 0.6]%s}}\n"
+    )
+    for extra, longest in (("", 3), (", extrapolate: true", 8)):
+        cfg.write_text(text % extra, encoding="utf-8")
+        answer = json.loads(run("recommend", "--model", str(cfg), "--json").stdout)
+        assert max(item["draft_len"] for item in answer["candidates"]) == longest
+        codes = {note["code"] for note in answer["warnings"]}
+        assert ("acceptance_extrapolated" in codes) == bool(extra)
