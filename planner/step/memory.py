@@ -14,8 +14,9 @@ from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.counts import kv_bytes, state_bytes_per_sequence, weight_bytes
 from specplan.planner.models.drafter import Drafter
-from specplan.planner.models.drafters import drafter_kv_bytes_per_token, drafter_weight_bytes
+from specplan.planner.models.drafters import drafter_kv_bytes, drafter_weight_bytes
 from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.drafting import drafter_deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,12 @@ def memory(
     per_sequence = kv_bytes(target, deployment.kv_dtype, slots, tp=tp, pp=deployment.pp)
     states = 1.0 if drafter is None else 2.0 + draft
     per_sequence = per_sequence + state_bytes_per_sequence(target, tp=tp) / deployment.pp * states
-    weights = weight_bytes(target, tp=deployment.tp, ep=deployment.ep, pp=deployment.pp)
+    weights = weight_bytes(target, tp=deployment.tp, ep=deployment.ep, pp=deployment.pp, attention_tp=tp)
     extra = 0.0
     if drafter is not None and drafter.network is not None:
-        tp = deployment.drafter_tp or deployment.tp
-        extra = drafter_weight_bytes(drafter, tp=tp)
-        per_sequence = per_sequence + slots * drafter_kv_bytes_per_token(drafter, deployment.kv_dtype, tp=tp)
+        mine = drafter_deployment(deployment)
+        extra = drafter_weight_bytes(drafter, tp=mine.tp, ep=mine.ep)
+        per_sequence = per_sequence + drafter_kv_bytes(drafter, deployment.kv_dtype, slots, tp=mine.tp)
     usable = deployment.gpu.hardware.memory_bytes * deployment.path.constant("memory_fraction")
     room = np.maximum(usable - weights - extra, 0.0)
     # attention groups hold different sequences; the fullest decides
