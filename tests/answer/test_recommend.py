@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_range_of_batches_collapses_to_a_schedule_without_gaps() -> None:
     tiers = found["tiers"]
     assert tiers[0]["first_batch"] == 1
     assert tiers[-1]["last_batch"] == 256
-    assert all(one["last_batch"] + 1 == two["first_batch"] for one, two in zip(tiers, tiers[1:], strict=False))
+    assert all(one["last_batch"] + 1 == two["first_batch"] for one, two in itertools.pairwise(tiers))
     assert found["mean_loss"] <= 0.02
     allowed = {item.draft_len for item in answer.candidates if item.drafter == found["drafter"]}
     assert {tier["draft_len"] for tier in tiers} <= allowed
