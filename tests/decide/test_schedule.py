@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specplan.planner.arrays import Array
 from specplan.planner.decide.schedule import schedule, schedule_batches
 from specplan.planner.decide.tier import Tier
 
 
-def gains_of(best: list[int], rows: int, loss: float = 0.10) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def gains_of(best: list[int], rows: int, loss: float = 0.10) -> Array:
     """Gain 2 at the best row of each batch, `loss` less per row away from it."""
     away = np.abs(np.arange(rows)[:, None] - np.array(best)[None, :])
-    return (2.0 * (1.0 - loss) ** away)[:, :, None]
+    gains: Array = (2.0 * (1.0 - loss) ** away)[:, :, None]
+    return gains
 
 
 def test_one_tier_where_one_d_is_always_best() -> None:
