@@ -49,6 +49,8 @@ def from_shell(text: Text, found: Found, *, image: str | None = None, env: Mappi
     exported: dict[str, Setting] = dict(env or {})
     for command in commands(text):
         own = {name: _variable(name, key, value) for name, (key, value) in command.assignments.items()}
+        for key, value in command.assignments.values():
+            _assigned(key, value, found)
         if not command.words or command.words[0].value in {"export", "declare", "readonly", "ENV"}:
             exported |= own
         found.embedded.extend((document.text, document.target) for document in command.heredocs)
@@ -57,6 +59,15 @@ def from_shell(text: Text, found: Found, *, image: str | None = None, env: Mappi
     llama = {name: setting for name, setting in exported.items() if name.startswith("LLAMA_ARG_")}
     if llama and not any(launch.engine == "llama_cpp" for launch in found.launches):
         environment_only(llama, found)
+
+
+def _assigned(key: Text, value: Text, found: Found) -> None:
+    """Settings that a script keeps in a variable: flags, or vLLM's JSON. What else the command gets is unknown."""
+    if value.value.startswith("--spec") or " --spec" in value.value:
+        from_words([word for command in commands(value) for word in command.words], found)
+    elif value.value.lstrip().startswith("{") and "speculative_token" in value.value:
+        flag = "--speculative-config"
+        from_words([Text(flag, [key.start] * (len(flag) + 1)), value], found)
 
 
 def environment_only(variables: Mapping[str, Setting], found: Found) -> None:

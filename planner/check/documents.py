@@ -151,7 +151,9 @@ class _Walk:
             self.visit(child, image)
 
     def script(self, text: Text, image: str | None) -> None:
+        before = len(self.found.launches)
         from_shell(holes_for_templates(text), self.found, image=image)
+        self.found.launches[before:] = [launch for launch in self.found.launches[before:] if not _is_prose(launch)]
 
 
 def holes_for_templates(text: Text) -> Text:
@@ -164,6 +166,12 @@ def holes_for_templates(text: Text) -> Text:
         offsets.extend([*text.offsets[at:match.start()], text.offsets[match.start()]])
         at = match.end()
     return Text("".join([*chars, text.value[at:]]), [*offsets, *text.offsets[at:]])
+
+
+def _is_prose(launch: Launch) -> bool:
+    """True where a sentence mentions the flag: what follows is no JSON, nor meant to be."""
+    return any(setting.node.text is not None and not setting.node.text.value.lstrip().startswith(("{", "[", "'"))
+               for setting in (launch.settings[name] for name, _ in launch.malformed))
 
 
 def _place(node: Node) -> Text:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specplan.planner.engines.facts import draft_len, length_setting, mechanism
+from specplan.planner.decide.tier import Tier
+from specplan.planner.engines.facts import draft_len, length_setting, mechanism, schedule
 from specplan.planner.engines.launch import Launch
 from specplan.planner.engines.rule import Context, Hit, Rule, at
 from specplan.planner.engines.rule_examples import example
@@ -36,19 +37,20 @@ class Planner:
     tile: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """The recommendation of a stored plan (`specplan recommend --json`)."""
 
     speculate: bool
     mechanism: str | None
     draft_len: int | None
-    draft_lens: tuple[int, int] | None
+    draft_lens: tuple[int, int] | None      # lengths that are as good, at the headline's batch
+    tiers: tuple[Tier, ...]
     file: str
 
 
 def read_baseline(path: str | Path) -> Baseline:
-    """Read a stored plan; InputError if it is none."""
+    """Read a stored plan; InputError if it is none, or one that decided nothing for want of acceptance."""
     try:
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -57,27 +59,41 @@ def read_baseline(path: str | Path) -> Baseline:
     if not isinstance(found, dict) or "speculate" not in found:
         raise InputError([Fault(("recommendation",), "is missing: this is not the output of specplan recommend --json",
                                 file=str(path))])
-    span = found.get("draft_len_range")
-    return Baseline(bool(found["speculate"]), found.get("mechanism"), found.get("draft_len"),
-                    tuple(span) if isinstance(span, list) and len(span) == 2 else None, str(path))
+    if found["speculate"] is None:
+        raise InputError([Fault(("recommendation", "speculate"), "is null: without acceptance the plan decided "
+                                "nothing that a configuration could be held against", file=str(path))])
+    span, planned = found.get("draft_len_range"), stored.get("schedule") or {}
+    try:
+        tiers = tuple(Tier(tier["first_batch"], tier["last_batch"], tier["draft_len"])
+                      for tier in planned.get("tiers", ()))
+    except (KeyError, TypeError):
+        raise InputError([Fault(("schedule", "tiers"), "are not as specplan recommend writes them", file=str(path))]
+                         ) from None
+    return Baseline(speculate=bool(found["speculate"]), mechanism=planned.get("mechanism", found.get("mechanism")),
+                    draft_len=found.get("draft_len"), tiers=tiers, file=str(path),
+                    draft_lens=(span[0], span[1]) if isinstance(span, list) and len(span) == 2 else None)
 
 
 def against_planner(launch: Launch, context: Context, planner: Planner) -> Iterator[tuple[Rule, Hit]]:
-    """What the planner says about the D of a launch."""
+    """What the planner says about the D of a launch; of a schedule, about its worst tier."""
     length, setting, kind = draft_len(launch), length_setting(launch), mechanism(launch)
     if length is None or setting is None or kind is None:
         return
     batch = context.batch or planner.batch
-    loss = planner.loss_of(length, kind, batch)
-    off = planner.loss_of(0, kind, batch)
-    best = planner.best_of(kind, batch) if planner.best_of is not None else None
+    tiers = [tier for tier in schedule(launch) if tier.first <= batch] or [Tier(batch, batch, length)]
+    worst = max(((planner.loss_of(tier.draft_len, kind, at_batch) or 0.0, at_batch, tier.draft_len) for tier in tiers
+                 for at_batch in {tier.first, min(tier.last, batch)}), key=lambda one: one[0])
+    loss, batch, used = worst
     limit = TIE if planner.max_loss is None else planner.max_loss
-    if loss is not None and off is not None and off <= TIE < loss and loss > limit:
-        yield _OFF, at(setting, f"the planner says off at batch {batch}: D = {length} loses {loss:.1%} against plain "
-                                "decoding")
-    elif loss is not None and loss > limit:
+    if loss > limit:
+        off = planner.loss_of(0, kind, batch)
+        best = planner.best_of(kind, batch) if planner.best_of is not None else None
         better = "" if best is None else f", D = {best} is best"
-        yield _LOSS, at(setting, f"D = {length} with {kind} loses {loss:.1%} at batch {batch}{better}")
+        if off is not None and off <= TIE:
+            yield _OFF, at(setting, f"the planner says off at batch {batch}: D = {used} loses {loss:.1%} against plain "
+                                    "decoding")
+        else:
+            yield _LOSS, at(setting, f"D = {used} with {kind} loses {loss:.1%} at batch {batch}{better}")
     if planner.tile is not None:
         yield from ((_TILE, hit) for hit in _tile_edge(length, planner.tile, setting))
 
@@ -102,10 +118,29 @@ def against_baseline(launch: Launch, baseline: Baseline) -> Iterator[tuple[Rule,
         return
     if kind is not None and baseline.mechanism not in {None, kind}:
         yield _DRIFT, at(setting, f"{baseline.file} recommends {baseline.mechanism}, this is {kind}")
+    difference = _schedule_drift(schedule(launch), length, baseline) if baseline.tiers else _drift(length, baseline)
+    if difference:
+        yield _DRIFT, at(setting, f"{baseline.file} recommends {difference}")
+
+
+def _drift(length: int, baseline: Baseline) -> str:
     low, high = baseline.draft_lens or (baseline.draft_len, baseline.draft_len)
-    if low is not None and high is not None and not low <= length <= high:
-        span = f"D = {low}" if low == high else f"D from {low} to {high}"
-        yield _DRIFT, at(setting, f"{baseline.file} recommends {span}, this drafts {length}")
+    if low is None or high is None or low <= length <= high:
+        return ""
+    return (f"D = {low}" if low == high else f"D from {low} to {high}") + f", this drafts {length}"
+
+
+def _schedule_drift(own: tuple[Tier, ...], length: int, baseline: Baseline) -> str:
+    """The first batch where a schedule differs; one length for all batches must be that of some tier."""
+    if not own:
+        known = sorted({tier.draft_len for tier in baseline.tiers})
+        return "" if length in known else f"D of {', '.join(map(str, known))} by batch, this drafts {length}"
+    for planned in baseline.tiers:
+        for tier in own:
+            if tier.last >= planned.first and tier.first <= planned.last and tier.draft_len != planned.draft_len:
+                batch = max(tier.first, planned.first)
+                return f"D = {planned.draft_len} at batch {batch}, this drafts {tier.draft_len}"
+    return ""
 
 
 _BAD = example("serve.sh", "vllm serve meta-llama/Llama-3.3-70B-Instruct --speculative-config '{\"method\": "

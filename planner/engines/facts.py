@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.dialects import dialect
 from specplan.planner.engines.launch import SPEC, Launch, Setting
 from specplan.planner.engines.lmdeploy import configuration as lmdeploy
@@ -88,6 +89,14 @@ def mechanism(launch: Launch) -> Mechanism | None:
         return dialect(launch.engine).plan_of(probe).mechanism
     except (InputError, TypeError, ValueError):
         return None
+
+
+def schedule(launch: Launch) -> tuple[Tier, ...]:
+    """D by batch, where the configuration holds a schedule that can be read."""
+    try:
+        return dialect(launch.engine).plan_of(launch).schedule or ()
+    except InputError:
+        return ()
 
 
 def drafter(launch: Launch) -> Setting | None:

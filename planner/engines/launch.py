@@ -163,16 +163,23 @@ def at_least(version: str | None, wanted: str) -> bool:
 
 
 def expand(launch: Launch, name: str, prefix: str) -> None:
-    """Spread a JSON object that is one setting (or a YAML mapping in its place) into a setting per key."""
+    """Spread a JSON object that is one setting (or a YAML mapping in its place) into a setting per key.
+
+    JSON of which parts are filled in elsewhere is read as far as it stands, if what is missing are values.
+    """
     setting = launch.settings.get(name)
-    if setting is None or setting.value is UNKNOWN:
+    if setting is None:
         return
     node = setting.node
-    if isinstance(node.value, str) and node.text is not None:
+    templated = node.text is not None and HOLE in node.text.value
+    if templated and node.text is not None and not node.text.value.lstrip().startswith("{"):
+        return
+    if (isinstance(node.value, str) or templated) and node.text is not None:
         try:
             node = parse_json(node.text)
         except MalformedError as error:
-            launch.malformed.append((name, error))
+            if not templated:
+                launch.malformed.append((name, error))
             return
     if not isinstance(node.value, dict):
         if node.value is not None and node.value is not UNKNOWN:

@@ -115,6 +115,18 @@ def parse_json(text: Text) -> Node:
     return node
 
 
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
+
+
+def _decoded(raw: Text) -> Text:
+    """The text of a JSON string whose escapes are resolved; each character keeps the offset of its escape."""
+    chars, offsets = [], []
+    for match in _ESCAPE.finditer(raw.value):
+        chars.append(json.loads(f'"{match[0]}"', strict=False))
+        offsets.append(raw.offsets[match.start()])
+    return Text("".join(chars), [*offsets, raw.offsets[len(raw)]])
+
+
 class _Json:
     def __init__(self, text: Text) -> None:
         self.text = text
@@ -177,10 +189,11 @@ class _Json:
         if HOLE in raw:
             return self.node(UNKNOWN, start, text=inner)
         try:
-            return self.node(json.loads(raw, strict=False), start, text=inner)
+            decoded = json.loads(raw, strict=False)
         except json.JSONDecodeError as error:
             self.at = start
             raise self.fault(f"bad string: {error.msg}") from None
+        return self.node(decoded, start, text=_decoded(inner) if "\\" in raw else inner)
 
     def mapping(self, depth: int) -> Node:
         start = self.at

@@ -83,7 +83,7 @@ class _Builder:
 
     def scalar(self, node: yaml.ScalarNode, start: int, end: int) -> Node:
         text = self.align(node.value, start, end, node.style)
-        if HOLE in node.value or (node.style is None and _ENVSUBST.fullmatch(node.value)):
+        if HOLE in node.value or (not node.style and _ENVSUBST.fullmatch(node.value)):
             return Node(UNKNOWN, start, end, text=text)
         if "{{" in node.value and _TEMPLATE.fullmatch(node.value.strip()):
             return Node(UNKNOWN, start, end, text=text)
@@ -92,9 +92,9 @@ class _Builder:
     def align(self, value: str, start: int, end: int, style: str | None) -> Text:
         """Offsets of the characters of a scalar: what lies between them is indentation, quotes and escapes."""
         source = self.text
-        if style is None and source[start:start + len(value)] == value:
+        if not style and source[start:start + len(value)] == value:
             return Text.of(value, start)
-        at = start if style is None else start + 1
+        at = start + 1 if style else start
         if style in {"|", ">"}:
             at = source.find("\n", start) + 1 or start
         offsets: list[int] = []

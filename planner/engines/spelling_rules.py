@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from specplan.planner.engines.aiconfigurator import configuration as aiconfigurator
-from specplan.planner.engines.launch import SPEC, Launch
+from specplan.planner.engines.launch import SPEC, Launch, Setting, at_least
 from specplan.planner.engines.llama_cpp import configuration as llama_cpp
 from specplan.planner.engines.lmdeploy import configuration as lmdeploy
 from specplan.planner.engines.onnxruntime_genai import configuration as onnxruntime_genai
@@ -71,6 +71,8 @@ def _unknown(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     prefixes = {"sglang": ("--speculative-",), "lmdeploy": ("--speculative-",), "llama_cpp": ("--spec-",),
                 "onnxruntime_genai": ("speculative.",), "aiconfigurator": ()}.get(launch.engine, (SPEC,))
     for name, setting in launch.settings.items():
+        if launch.engine == "vllm" and name in known:
+            yield from _too_new(launch, setting)
         if not name.startswith(prefixes) or name in known or (launch.engine, name) in RENAMED:
             continue
         if launch.engine in {"sglang", "lmdeploy"} and sum(key.startswith(name) for key in known) == 1:
@@ -83,12 +85,21 @@ def _unknown(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
 
 def _since(near: str) -> str:
     found = re.search(r"'(\w+)'", near)
-    since = vllm.KEYS.get(found[1]) if found else None
+    since = vllm.NOT_BEFORE.get(found[1]) if found else None
     return f" (since {since})" if since else ""
+
+
+def _too_new(launch: Launch, setting: Setting) -> Iterator[Hit]:
+    short = setting.name.removeprefix(SPEC)
+    since = vllm.NOT_BEFORE.get(short)
+    if since is not None and not at_least(launch.version, since):
+        yield at_name(setting, f"vLLM {launch.version} does not have '{short}' yet: it is there since {since}")
 
 
 def _templated(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     relevant = [launch.settings[name] for name in launch.unknown if name.startswith((SPEC, "--spec", "nextn"))]
+    if any(setting.name.startswith(SPEC) for setting in relevant):
+        relevant = [setting for setting in relevant if setting.name != "--speculative-config"]    # its parts are named
     if relevant:
         listed = ", ".join(setting.name.removeprefix(SPEC) for setting in relevant)
         yield at(relevant[0], f"filled in elsewhere, so not checked: {listed}")

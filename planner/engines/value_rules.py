@@ -36,14 +36,16 @@ _CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "llama_cpp": {"--spec-type": llama_cpp.TYPES},
     "lmdeploy": {"--speculative-algorithm": lmdeploy.ALGORITHMS},
 }
+_FORMS = {      # other names of one setting, which launches keep apart
+    "tensorrt_llm": (("max_draft_len", "num_nextn_predict_layers"), ("speculative_model", "speculative_model_dir")),
+}
 _NOW = {"probabilistic": "; that is a draft_sample_method now", "strict": "; it is called 'standard' now",
         "draft": "; it is called draft-simple now", "mtp": "; it is called draft-mtp now"}
 
 
 def _twice(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     for earlier, later in launch.twice:
-        relevant = later.name.startswith((SPEC, "--spec", "speculative", "nextn", "compilation_config."))
-        if not relevant or later.name in {"--speculative-config"}:
+        if not later.name.startswith((SPEC, "--spec", "speculative", "nextn", "compilation_config.")):
             continue
         name = later.name.removeprefix(SPEC)
         if earlier.value == later.value:
@@ -51,6 +53,13 @@ def _twice(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
         else:
             yield at_name(later, f"{name} is given twice: {_show(earlier.value)} and here {_show(later.value)}; the "
                                  "engine refuses it or takes the last")
+
+
+    for new, old in _FORMS.get(launch.engine, ()):
+        first, second = launch.settings.get(SPEC + new), launch.settings.get(SPEC + old)
+        if first is not None and second is not None:
+            yield at_name(second, f"{old} is another name of {new}: both are given, {_show(first.value)} and here "
+                                  f"{_show(second.value)}")
 
 
 def _show(value: Any) -> str:

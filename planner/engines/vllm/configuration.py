@@ -42,8 +42,7 @@ SWITCHES = frozenset({"--enforce-eager", "--enable-lora", "--trust-remote-code",
 MANY = frozenset({"--cudagraph-capture-sizes"})
 SHORTCUTS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
 
-# Keys of --speculative-config, and since when, where a thread or page names it
-KEYS: dict[str, str] = dict.fromkeys((
+KEYS = frozenset({      # of --speculative-config
     "method", "model", "num_speculative_tokens", "revision", "code_revision", "quantization", "max_model_len",
     "attention_backend", "moe_backend", "kv_cache_dtype", "enforce_eager", "draft_tensor_parallel_size",
     "tensor_parallel_size", "draft_load_config", "prompt_lookup_max", "prompt_lookup_min",
@@ -52,10 +51,12 @@ KEYS: dict[str, str] = dict.fromkeys((
     "use_local_argmax_reduction", "parallel_drafting", "rejection_sample_method", "synthetic_acceptance_rates",
     "synthetic_acceptance_length", "draft_sample_method", "use_heterogeneous_vocab", "draft_lm_head_quantization",
     "dspark_draft_topk", "disable_eagle_block_drop", "index_share_for_mtp_iteration", "fly_window_size",
-    "fly_entropy_threshold", "speculative_token_tree",
-), "") | {
-    "num_speculative_tokens_per_batch_size": "May 2026",
-    "enable_adaptive_verification": "July 2026",
+    "fly_entropy_threshold", "speculative_token_tree", "num_speculative_tokens_per_batch_size",
+    "enable_adaptive_verification",
+})
+NOT_BEFORE = {      # keys that older releases refuse
+    "num_speculative_tokens_per_batch_size": "0.22",    # vllm#32374, in review on 25 May 2026; documented in 0.24.0
+    "enable_adaptive_verification": "0.25",             # vllm#47808, July 2026; 0.24.0 is of 30 June 2026
 }
 METHODS = (
     "ngram", "ngram_gpu", "medusa", "mlp_speculator", "draft_model", "suffix", "eagle", "eagle3", "dflash", "dspark",
