@@ -7,6 +7,7 @@ tested with the spread learned from the other targets only.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class TierAccuracy:
     coverage: float             # share of left-out AL inside the nominal 90 % interval
 
 
+@functools.cache
 def leave_targets_out(draft_len: int = DRAFT_LEN) -> tuple[LeftOut, ...]:
     """Estimate each curve that knows AL at this D, with only its mechanism and domain known, from other targets."""
     found = []
@@ -74,6 +76,7 @@ def leave_targets_out(draft_len: int = DRAFT_LEN) -> tuple[LeftOut, ...]:
     return tuple(found)
 
 
+@functools.cache
 def leave_heads_out(draft_len: int = DRAFT_LEN) -> tuple[LeftOut, ...]:
     """Estimate each curve from other curves of the same target, mechanism and kind of text."""
     found = []
@@ -119,10 +122,8 @@ def accuracy() -> tuple[TierAccuracy, ...]:
                 tier=name, rows=len(some), targets=len({target_key(row.curve.target) for row in some}),
                 median_error=float(np.median(errors)),
                 median_relative=float(np.median(errors / [row.true for row in some])),
-                spread=float(np.median([_spread_without(row, heads if row.tier == "same_target" else rows)
-                                        for row in some])),
-                coverage=float(np.mean([_covered(row, heads if row.tier == "same_target" else rows)
-                                        for row in some]))))
+                spread=float(np.median([_spread_without(row) for row in some])),
+                coverage=float(np.mean([_covered(row) for row in some]))))
     return tuple(result)
 
 
@@ -146,14 +147,19 @@ def _left_out(curve: LibraryCurve, tier: Tier, estimate: Acceptance, draft_len: 
                    estimated=float(acceptance_length(estimate, draft_len)))
 
 
-def _spread_without(row: LeftOut, rows: Sequence[LeftOut]) -> float:
-    others = [one for one in rows if target_key(one.curve.target) != target_key(row.curve.target)]
-    spreads = spread_by_tier(others)
+def _spread_without(row: LeftOut) -> float:
+    spreads = _spreads_without(target_key(row.curve.target), row.tier == "same_target")
     return spreads.get(row.tier, max(spreads.values()))
 
 
-def _covered(row: LeftOut, rows: Sequence[LeftOut]) -> bool:
+@functools.cache
+def _spreads_without(target: str, heads: bool) -> dict[str, float]:
+    rows = leave_heads_out() if heads else leave_targets_out()
+    return spread_by_tier([one for one in rows if target_key(one.curve.target) != target])
+
+
+def _covered(row: LeftOut) -> bool:
     """Whether the planner's own interval, with the spread of the other targets, holds the left-out AL."""
-    estimate = dataclasses.replace(from_lengths({DRAFT_LEN: row.estimated}), spread=_spread_without(row, rows))
+    estimate = dataclasses.replace(from_lengths({DRAFT_LEN: row.estimated}), spread=_spread_without(row))
     low, high = interval(estimate, float(DRAFT_LEN), LEVEL)
     return bool(low <= row.true <= high)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -125,16 +125,43 @@ def find_curves(*, mechanism: str | None = None, domain: str | None = None, targ
     return tuple(curve for curve in library() if matches(curve))
 
 
-def library_curve(curve_id: str) -> Acceptance:
-    """The curve with this id as acceptance."""
+def load_curve(curve_id: str) -> LibraryCurve:
+    """The curve with this id; InputError names the nearest ids."""
     by_id = {curve.id: curve for curve in library()}
     if curve_id not in by_id:
         raise InputError(f"no library curve '{curve_id}'{nearest(curve_id, by_id)}; see specplan acceptance list")
-    return acceptance(by_id[curve_id])
+    return by_id[curve_id]
+
+
+def library_curve(curve_id: str) -> Acceptance:
+    """The curve with this id as acceptance."""
+    return acceptance(load_curve(curve_id))
+
+
+def curve_line(curve: LibraryCurve) -> dict[str, Any]:
+    """One row of a list of curves: what was measured, and AL at its largest D."""
+    return {"id": curve.id, "mechanism": curve.mechanism, "target": curve.target, "domain": curve.domain,
+            "draft_lens": list(curve.draft_len), "acceptance_length": curve.acceptance_length[-1]}
+
+
+def curve_facts(curve: LibraryCurve) -> dict[str, Any]:
+    """All that is known of one curve; AL by D, bonus token included."""
+    by_length = zip(curve.draft_len, curve.acceptance_length, strict=True)
+    return {"id": curve.id, "mechanism": curve.mechanism, "target": curve.target, "drafter": curve.drafter,
+            "domain": curve.domain, "acceptance_length": {str(d): length for d, length in by_length},
+            "per_position": list(curve.per_position) or None, "context_tokens": curve.context_tokens,
+            "labels": dict(curve.labels), "kind": curve.kind, "notes": curve.notes or None, "source": curve.source,
+            "url": curve.url}
 
 
 def acceptance(curve: LibraryCurve) -> Acceptance:
     """A library curve as acceptance, with its conditions as labels."""
+    return _acceptance(curve.id)
+
+
+@functools.cache
+def _acceptance(curve_id: str) -> Acceptance:
+    curve = load_curve(curve_id)
     labels = {**curve.labels, "mechanism": curve.mechanism, "target": curve.target, "drafter": curve.drafter,
               "domain": curve.domain}
     source = f"library {curve.id} ({curve.source}, {curve.url})"

@@ -6,7 +6,6 @@ started, warm-up included. A counter that falls was reset by a restart: what it 
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 
@@ -58,7 +57,7 @@ class Growth:
         short = name.removeprefix(prefix + ":spec_decode_num_").removesuffix("_total")
         if short == name or short not in COUNTERS:
             return False
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value < MOST_COUNTED or value != int(value):        # also what is no number
             self.damaged += 1
             return False
         if short == "accepted_tokens_per_pos":
@@ -97,13 +96,14 @@ class Growth:
         return [counts.get(place, 0.0) for place in range(max(counts, default=-1) + 1)]
 
 
+MOST_COUNTED = 1e15
 COUNTERS = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos", "emitted_tokens")
 
 
 def tally_of(growth: Growth) -> tuple[Tally, list[Note]]:
     """Sums and warnings of what the counters grew by."""
     tally, notes = Tally(), []
-    steps, accepted = growth.total("drafts"), growth.total("accepted_tokens")
+    steps, accepted, drafted = (growth.total(name) for name in ("drafts", "accepted_tokens", "draft_tokens"))
     positions = growth.positions()
     if growth.damaged:
         tally.damaged["damaged lines of the scrape"] += growth.damaged
@@ -118,16 +118,16 @@ def tally_of(growth: Growth) -> tuple[Tally, list[Note]]:
     if len(growth.models - {""}) > 1:
         names = ", ".join(sorted(growth.models))
         notes.append(Note("several_models", f"counters of several models were added: {names}"))
-    if steps > 0 and accepted >= 0:
+    if accepted > drafted or steps > drafted or max(positions, default=0.0) > steps:
+        tally.damaged["the counters contradict each other (more accepted than drafted, or fewer drafts than steps that "
+                      "accepted)"] += 1
+    elif steps > 0 and accepted >= 0:
         total = sum(positions)
         if positions and abs(total - accepted) > 0.001 * accepted + 0.5:
             tally.doubts["accepted tokens and their counts per position disagree: one of them is damaged or from "
                          "another scrape; the positions were not used"] += 1
             positions = []
-        if positions and max(positions) > steps + 0.5:
-            tally.doubts["a position accepted more often than drafts were verified: not used"] += 1
-            positions = []
-        tally.add(steps=steps, accepted=accepted, drafted=growth.total("draft_tokens"), positions=positions)
+        tally.add(steps=steps, accepted=accepted, drafted=drafted, positions=positions)
     else:
         tally.idle += 1
     return tally, notes

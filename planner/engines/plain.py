@@ -26,9 +26,26 @@ def read_plain(document: Any) -> list[Reading] | None:
     """Readings of a parsed YAML or JSON document; None if it is of another form."""
     if not isinstance(document, dict):
         return None
+    if "source_format" in document and "definition" in document:
+        return [_stated(_from_canonical(document), ())]
     if any(name in document for name in FORMS):
         return [_stated(document, ())]
     return None
+
+
+def _from_canonical(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The stated form of what `specplan acceptance read --json` prints: its fullest numbers and what is beside them."""
+    known = {name: value for name, value in document.items() if value is not None}
+    if "curve" in known:
+        known["acceptance_length"] = known["curve"]
+    elif "contexts" in known and isinstance(known["contexts"], dict):
+        known["contexts"] = {context: _from_canonical(one) for context, one in known["contexts"].items()
+                             if isinstance(one, dict)}
+    order = ("contexts", "alpha", *(("acceptance_length",) if "curve" in known else ()), "histogram", "per_position",
+             "acceptance_length")
+    form = next((name for name in order if name in known), None)
+    kept = {name: known[name] for name in BESIDE if name in known and name != "source"}
+    return kept if form is None else {form: known[form], **kept}
 
 
 def _stated(node: Mapping[str, Any], path: KeyPath) -> Reading:
@@ -113,7 +130,10 @@ def _listed(base: Reading, form: str, values: Sequence[float], path: KeyPath) ->
                                    acceptance_length=1.0 + sum(rates), draft_len=base.draft_len or len(rates),
                                    accepted=sum(j * n for j, n in enumerate(values)))
     rates = unconditional(values) if form == "conditional" else tuple(values)
-    return dataclasses.replace(base, per_position=rates, acceptance_length=1.0 + sum(rates),
+    length = 1.0 + sum(rates)
+    if base.steps and base.accepted is not None and abs(1.0 + base.accepted / base.steps - length) < 0.01:
+        length = 1.0 + base.accepted / base.steps       # counts are exact, printed rates are rounded
+    return dataclasses.replace(base, per_position=rates, acceptance_length=length,
                                draft_len=base.draft_len or len(rates))
 
 

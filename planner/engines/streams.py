@@ -6,6 +6,7 @@ little more than reading it. Gzip, standard input, non-UTF-8 bytes and lines wit
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -13,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from specplan.planner.messages import InputError
 
@@ -22,14 +23,18 @@ LINE_BYTES = 32 << 20       # a longer line is cut: no engine writes one
 DOCUMENT_BYTES = 512 << 20  # a JSON document must fit into memory
 
 
-def open_bytes(path: str) -> IO[bytes]:
+@contextlib.contextmanager
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
     """Open a file, a gzip file or standard input (`-`) for reading bytes from the start."""
-    try:
-        stream: Any = sys.stdin.buffer if path == "-" else Path(path).open("rb")    # noqa: SIM115 - the caller closes it
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream) if head == b"\x1f\x8b" else stream)
+    with contextlib.ExitStack() as opened:
+        try:
+            stream: Any = sys.stdin.buffer if path == "-" else opened.enter_context(Path(path).open("rb"))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
+        if head == b"\x1f\x8b":
+            stream = opened.enter_context(gzip.GzipFile(fileobj=stream))
+        yield stream
 
 
 def read_block(stream: IO[bytes], size: int) -> bytes:
