@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from specplan.planner.answer.options import Option
 from specplan.planner.answer.plan import Plan
-from specplan.planner.answer.resolve import Option
 from specplan.planner.answer.types import Answer
 from specplan.planner.engines.plan import DraftPlan
 
