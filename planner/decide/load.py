@@ -1,38 +1,54 @@
 """Steady state under a request rate: how many sequences run together, and what users see (closed form).
 
-A replica that decodes n sequences finishes n*AL/(L*t(n)) requests per second, t(n) being the step at batch n, AL tokens
-per step, L output tokens. Requests that arrive at random share it, so the number in the system is a birth-death chain
-with arrival rate lambda and
+An engine with chunked prefill runs steps of t(n) + k*P: n sequences decode, and k waiting prompts of P prefill seconds
+each join. A request takes the prefill that gives its first token, then
 
-    mu(n) = n * AL * (1 - lambda*prefill_s) / (L * t(n)),   n beyond max_batch waits: mu(max_batch)
+    steps = (L - 1 + excess) / AL,   excess = (E[X^2]/AL - 1) / 2
 
-A prefill stops decoding for prefill_s, which is why only the share 1 - lambda*prefill_s of the time decodes. Processor
-sharing makes the result insensitive to how output lengths are spread: only their mean enters. The chain is stable
-while lambda < mu(max_batch), i.e. below the saturation rate.
+decode steps, X being the tokens of one step (mean AL): its last step overshoots by the mean excess of a renewal
+process. Prefill fills the share phi = rate*P of time, and n sequences share the rest: a birth-death chain with
 
-Ignored: chunked prefill that hides behind decode steps (its cost is in prefill_s), preemption, growth of the context
-while a request runs (its mean stands for it). `simulate` checks the closed form.
+    mu(n) = n * (1 - phi) / (steps*t(n) + burst(n))
+
+`burst` is what averaging over phi misses: a request starts to decode where prompts arrived, so more prefill lies before
+it than behind it. Arrivals that add sequences also stop decoding, so n is spread more than in the chain, by
+
+    dispersion = 1 + phi^2 / ((1 - phi) (1 + c^2)),   c: standard deviation / mean of output lengths
+
+(linear noise gives 1 / (1 - phi)^2 for equal lengths and slow batches, 1 for no prefill; the simulation decided the
+power). Beyond the full batch requests wait for a slot, and the chain goes on at the rate of a full batch.
+
+Ignored: preemption, growth of the context while a request runs (its mean stands for it). `simulate` checks the rest.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
-from specplan.planner.arrays import Array
+from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.decide.busy_steps import BusySteps, burst_s, quantiles
 
-TAIL_STATES = 4000      # queue lengths beyond max_batch that the chain follows
+EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
+NODES, STRATA = 24, 24  # of the quantiles over requests
+AVERAGED = 0.736        # variance left of a state that forgets itself in the time over which it is averaged: 2/e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     """One way to run a replica: step seconds by batch (1 ... max_batch), tokens per step, and its requests."""
 
-    step_s: Array               # step_s[n - 1]: n sequences together
-    emitted: float              # AL
+    step_s: Array                       # step_s[n - 1]: n sequences together
+    emitted: float                      # AL
+    emitted_variance: float = 0.0       # of the tokens of one step
     output_tokens: float
-    prefill_s: float            # seconds that inserting one request takes from decoding
+    output_variation: float = 1.0       # standard deviation / mean of it over requests
+    prefill_s: float                    # seconds of prefill that one request adds to the steps that carry it
+    prefill_variation: float = 0.0      # standard deviation / mean of it over requests
+    chunk_s: float = float("inf")       # prefill seconds that one step carries at most
     gpus: int
 
     @property
@@ -40,133 +56,167 @@ class Replica:
         """Sequences admitted at most."""
         return int(self.step_s.size)
 
+    @property
+    def steps(self) -> float:
+        """Decode steps of a request after its first token."""
+        excess = ((self.emitted_variance + self.emitted**2) / self.emitted - 1.0) / 2.0
+        return max(self.output_tokens - 1.0 + excess, 1e-9) / self.emitted
+
+    @property
+    def full_batch(self) -> int:
+        """Sequences that decode in a full replica: its slots less those in prefill, no more than prefill can feed."""
+        if self.prefill_s <= 0.0:
+            return self.max_batch
+        prefill_steps = max(1.0, self.prefill_s / self.chunk_s)
+        decoding = self.max_batch * self.steps / (self.steps + prefill_steps)
+        fed = self.chunk_s * self.steps / self.prefill_s
+        return int(np.clip(round(min(decoding, fed)), 1, self.max_batch))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """What users and operators see at one request rate. Rates per second, times in seconds."""
+    """What users and operators see, each an array over the request rates asked. Rates per second, times in seconds.
 
-    request_rate: float
+    `*_top_s` are the percentile asked.
+    """
+
+    request_rate: Array
     saturation_rate: float
-    mean_batch: float           # sequences decoding, time average
-    mean_waiting: float         # requests that wait for a slot
-    tpot_s: float               # mean time per output token after the first
-    tpot_p99_s: float
-    ttft_s: float
-    ttft_p99_s: float
-    step_gap_p50_s: float       # between two arrivals of tokens at a user; each brings AL tokens on average
-    step_gap_p99_s: float
-    request_s: float            # first byte in to last token out, mean
-    tokens_per_s_per_gpu: float
+    mean_batch: Array           # sequences decoding, time average
+    mean_waiting: Array         # requests that wait for a slot
+    tpot_s: Array               # time per output token after the first: mean
+    tpot_p50_s: Array
+    tpot_top_s: Array
+    ttft_s: Array
+    ttft_p50_s: Array
+    ttft_top_s: Array
+    step_gap_p50_s: Array       # between two arrivals of text at a user; each brings AL tokens on average
+    step_gap_top_s: Array
+    request_s: Array            # arrival to last token
+    request_p50_s: Array
+    request_top_s: Array
+    tokens_per_s_per_gpu: Array
 
     @property
-    def stable(self) -> bool:
+    def stable(self) -> Array:
         """Whether the replica carries the rate."""
-        return self.request_rate < self.saturation_rate
+        return np.asarray(self.request_rate < self.saturation_rate)
 
 
 def saturation_rate(replica: Replica) -> float:
-    """Requests per second that a full replica finishes: the largest B*AL / (L*t(B) + B*AL*prefill_s) over batches."""
-    batch = np.arange(1.0, replica.max_batch + 1)
-    work = replica.output_tokens * replica.step_s + batch * replica.emitted * replica.prefill_s
-    return float((batch * replica.emitted / work).max())
+    """Requests per second that a full replica finishes: n / (steps*t(n) + n*P) at its full batch n."""
+    full = replica.full_batch
+    return full / (replica.steps * float(replica.step_s[full - 1]) + full * replica.prefill_s)
 
 
-def steady_state(replica: Replica, request_rate: float) -> SteadyState:
-    """Solve the chain at one request rate; an unstable rate gives infinite waiting."""
+def steady_state(replica: Replica, request_rate: ArrayLike, percentile: float = 99.0) -> SteadyState:
+    """Solve the chain at each request rate; a rate beyond saturation waits for ever."""
+    rate = np.atleast_1d(np.asarray(request_rate, dtype=float)).ravel()
     limit = saturation_rate(replica)
-    if request_rate >= limit:
-        return _saturated(replica, request_rate, limit)
-    share, running = occupancy(replica, request_rate)
-    busy = share[running > 0] / max(float(share[running > 0].sum()), 1e-300)
-    batch = running[running > 0].astype(int)
-    mean_batch = float(share @ running)
-    states = np.arange(share.size)
-    mean_waiting = float(share @ (states - running))
-    prefilling = request_rate * replica.prefill_s
-    # a user's token arrives from a step weighted by how many users share it
-    weight = busy * batch / float(busy @ batch)
-    step = replica.step_s[batch - 1]
-    tpot = mean_batch / (request_rate * replica.output_tokens)
-    waiting = mean_waiting / request_rate
-    # the current step ends, prefills that arrived before are done first (M/D/1), then its own
-    queue = prefilling * replica.prefill_s / (2.0 * (1.0 - prefilling))
-    ttft = float(weight @ step) / 2.0 + queue + waiting + replica.prefill_s
-    doubt = queue + waiting + float(weight @ step) / 2.0
-    gap99 = _quantile(step, weight, 0.99)
-    interrupted = 1.0 - np.exp(-request_rate * gap99)
-    return SteadyState(
-        request_rate=request_rate,
-        saturation_rate=limit,
-        mean_batch=mean_batch,
-        mean_waiting=mean_waiting,
-        tpot_s=tpot,
-        tpot_p99_s=_quantile(step, weight, 0.99) / replica.emitted / (1.0 - prefilling),
-        ttft_s=ttft,
-        ttft_p99_s=replica.prefill_s + doubt * float(np.log(100.0)),
-        step_gap_p50_s=_quantile(step, weight, 0.50),
-        step_gap_p99_s=gap99 + (replica.prefill_s if interrupted > 0.01 else 0.0),
-        request_s=ttft + tpot * replica.output_tokens,
-        tokens_per_s_per_gpu=request_rate * replica.output_tokens / replica.gpus,
-    )
-
-
-def occupancy(replica: Replica, request_rate: float) -> tuple[Array, Array]:
-    """Time shares of 0, 1, 2, ... requests in the system, and how many of them are decoding in each state."""
-    decode = 1.0 - request_rate * replica.prefill_s
-    states = np.arange(1.0, replica.max_batch + TAIL_STATES + 1)
-    running = np.minimum(states, replica.max_batch)
-    step = replica.step_s[running.astype(int) - 1]
-    finish = running * replica.emitted * decode / (replica.output_tokens * step)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(request_rate) - np.log(finish))])
-    share = np.exp(logs - logs.max())
-    return share / share.sum(), np.concatenate([[0.0], running])
-
-
-def concurrency_state(replica: Replica, concurrency: int) -> SteadyState:
-    """A closed loop of `concurrency` users: the rate that keeps as many requests running."""
-    batch = min(concurrency, replica.max_batch)
-    step = float(replica.step_s[batch - 1])
-    rate = batch * replica.emitted / (replica.output_tokens * step + batch * replica.emitted * replica.prefill_s)
-    decode = 1.0 - rate * replica.prefill_s
-    tpot = step / replica.emitted / decode
-    waiting = (concurrency - batch) / rate
+    carried = np.minimum(rate, limit * EDGE)
+    share, chain_rate = occupancy(replica, carried)
+    batch = np.arange(share.shape[1])
+    # the geometric tail beyond the full batch: how many are delayed, and how fast the queue drains
+    load = np.minimum(carried / chain_rate, EDGE)
+    delayed = share[:, -1]
+    drain = chain_rate * (1.0 - load)
+    waiting_s = delayed / drain
+    mean_batch = share @ batch
+    tokens = max(replica.output_tokens - 1.0, 1e-9)
+    decode_s = mean_batch / carried
+    tpot = decode_s / tokens
+    busy = _busy(replica, share, carried)
+    top = percentile / 100.0
+    per_token = {level: _tpot_quantile(replica, carried, decode_s, busy, level) for level in (0.5, top)}
+    forever = np.where(rate < limit, 0.0, np.inf)
+    queue = {level: np.log(np.maximum(delayed / (1.0 - level), 1.0)) / drain + forever for level in (0.5, top)}
+    ttft = {level: busy.first_token_quantile(level) + queue[level] for level in (0.5, top)}
     return SteadyState(
         request_rate=rate,
-        saturation_rate=saturation_rate(replica),
-        mean_batch=float(batch),
-        mean_waiting=float(concurrency - batch),
-        tpot_s=tpot,
-        tpot_p99_s=tpot,
-        ttft_s=step / 2.0 + replica.prefill_s + waiting,
-        ttft_p99_s=step + 2.0 * replica.prefill_s + waiting,
-        step_gap_p50_s=step,
-        step_gap_p99_s=step + replica.prefill_s,
-        request_s=step / 2.0 + replica.prefill_s + waiting + tpot * replica.output_tokens,
-        tokens_per_s_per_gpu=rate * replica.output_tokens / replica.gpus,
-    )
-
-
-def _saturated(replica: Replica, request_rate: float, limit: float) -> SteadyState:
-    step = float(replica.step_s[-1])
-    tpot = step / replica.emitted / max(1.0 - limit * replica.prefill_s, 1e-9)
-    forever = float("inf")
-    return SteadyState(
-        request_rate=request_rate,
         saturation_rate=limit,
-        mean_batch=float(replica.max_batch),
-        mean_waiting=forever,
+        mean_batch=mean_batch,
+        mean_waiting=carried * waiting_s + forever,
         tpot_s=tpot,
-        tpot_p99_s=tpot,
-        ttft_s=forever,
-        ttft_p99_s=forever,
-        step_gap_p50_s=step,
-        step_gap_p99_s=step + replica.prefill_s,
-        request_s=forever,
-        tokens_per_s_per_gpu=limit * replica.output_tokens / replica.gpus,
+        tpot_p50_s=per_token[0.5],
+        tpot_top_s=per_token[top],
+        ttft_s=busy.first_token_s + waiting_s + forever,
+        ttft_p50_s=ttft[0.5],
+        ttft_top_s=ttft[top],
+        step_gap_p50_s=busy.gap_quantile(0.5),
+        step_gap_top_s=busy.gap_quantile(top),
+        request_s=busy.first_token_s + waiting_s + decode_s + forever,
+        request_p50_s=ttft[0.5] + per_token[0.5] * tokens,
+        request_top_s=ttft[top] + per_token[top] * tokens,
+        tokens_per_s_per_gpu=np.minimum(rate, limit) * replica.output_tokens / replica.gpus,
     )
 
 
-def _quantile(values: Array, weights: Array, level: float) -> float:
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][min(int(np.searchsorted(reached, level)), values.size - 1)])
+def per_token_s(replica: Replica, request_rate: Array, percentile: float) -> Array:
+    """TPOT at a percentile over requests, and nothing else: for searching rates below saturation."""
+    share, _ = occupancy(replica, request_rate)
+    busy = _busy(replica, share, request_rate)
+    decode_s = share @ np.arange(share.shape[1]) / request_rate
+    return _tpot_quantile(replica, request_rate, decode_s, busy, percentile / 100.0)
+
+
+def _busy(replica: Replica, share: Array, rate: Array) -> BusySteps:
+    return BusySteps.of(
+        replica.step_s, share, rate, replica.prefill_s, replica.prefill_variation, replica.chunk_s
+    )
+
+
+def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
+    """Time shares of 0, 1, ... full_batch sequences decoding, (rates, full_batch + 1), and the rate of a full batch.
+
+    The last state holds the whole tail of requests that wait for a slot.
+    """
+    full = replica.full_batch
+    batch = np.arange(1.0, full + 1)
+    rate = request_rate[:, None]
+    step = replica.step_s[:full]
+    decode = 1.0 - rate * replica.prefill_s
+    burst = burst_s(rate, step, replica.prefill_s, replica.prefill_variation, replica.chunk_s)
+    burst[:, -1] = 0.0      # a full replica takes a prompt only when a request ends: no bursts
+    finish = batch * decode / (replica.steps * step + burst)
+    phi = np.minimum(rate * replica.prefill_s, EDGE)
+    dispersion = 1.0 + phi**2 / ((1.0 - phi) * (1.0 + replica.output_variation**2))
+    logs = np.concatenate([np.zeros_like(rate), np.cumsum(np.log(rate) - np.log(finish), axis=1)], axis=1) / dispersion
+    share = np.exp(logs - logs.max(axis=1, keepdims=True))
+    last = finish[:, -1]
+    share[:, -1] /= 1.0 - np.minimum(request_rate / last, EDGE) ** (1.0 / dispersion[:, 0])
+    return share / share.sum(axis=1, keepdims=True), last
+
+
+def concurrency_rate(replica: Replica, concurrency: int) -> float:
+    """Requests per second of a closed loop of `concurrency` users who ask again at once."""
+    users = min(concurrency, replica.max_batch)
+    prefill_steps = max(1.0, replica.prefill_s / replica.chunk_s) if replica.prefill_s > 0 else 0.0
+    decoding = int(np.clip(round(users * replica.steps / (replica.steps + prefill_steps)), 1, replica.full_batch))
+    return decoding / (replica.steps * float(replica.step_s[decoding - 1]) + decoding * replica.prefill_s)
+
+
+def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySteps, level: float) -> Array:
+    """TPOT at a quantile over requests, which differ in length, batches met, tokens accepted, prompts that cut in.
+
+    Ln-normal for each length. Lengths follow a Weibull law of the stated variation: all equal at 0, exponential at 1.
+    """
+    tokens = np.maximum(_lengths(replica.output_tokens, replica.output_variation) - 1.0, 1.0)
+    part = tokens / max(replica.output_tokens - 1.0, 1.0)
+    free = 1.0 - rate * replica.prefill_s
+    burst = np.clip(1.0 - replica.steps * busy.mean_step_s / (free * decode_s), 0.0, 1.0)[:, None]
+    seconds = decode_s[:, None] * (burst + (1.0 - burst) * part)
+    accepted = replica.emitted_variance / (replica.emitted**2 * np.maximum(replica.steps * part, 1.0))
+    prompts = (rate / free**2)[:, None] * replica.prefill_s**2 * (1.0 + replica.prefill_variation**2) / seconds
+    spread = np.sqrt(AVERAGED * busy.step_variance[:, None] + accepted + prompts)[..., None]
+    nodes = np.array([NormalDist().inv_cdf((k + 0.5) / NODES) for k in range(NODES)])
+    values = (seconds / tokens)[..., None] * np.exp(spread * nodes - spread**2 / 2.0)
+    return quantiles(values, np.ones_like(values), level)
+
+
+def _lengths(mean: float, variation: float) -> Array:
+    """Equally likely output lengths."""
+    if variation <= 0.0:
+        return np.array([mean])
+    level = (np.arange(STRATA) + 0.5) / STRATA
+    shape = variation**-1.086      # Weibull shape of a coefficient of variation, within 2 % from 0.2 to 2
+    return np.asarray(mean * (-np.log1p(-level)) ** (1.0 / shape) / math.gamma(1.0 + 1.0 / shape))

@@ -1,0 +1,102 @@
+"""The closed form under load, against queueing results, hand counts, and the discrete simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from specplan.planner.decide.load import Replica, concurrency_rate, occupancy, saturation_rate, steady_state
+from specplan.planner.decide.simulate import poisson_requests, simulate
+
+
+def replica(**changes: object) -> Replica:
+    """A constant step and no prefill: an M/M/c-like server whose results are in textbooks."""
+    fields: dict[str, object] = {
+        "step_s": np.full(4, 0.01), "emitted": 1.0, "output_tokens": 101.0, "prefill_s": 0.0, "gpus": 1,
+    }
+    return Replica(**(fields | changes))  # type: ignore[arg-type]
+
+
+def erlang_c(servers: int, load: float) -> float:
+    """Chance that a request waits, M/M/c with offered load a = rate * service (Erlang 1917)."""
+    terms = np.cumprod([1.0, *(load / k for k in range(1, servers + 1))])
+    last = terms[-1] * servers / (servers - load)
+    return float(last / (terms[:-1].sum() + last))
+
+
+def test_erlang_c_without_prefill() -> None:
+    server = replica()      # 100 steps of 10 ms: service 1 s, 4 slots
+    share, last = occupancy(server, np.array([3.0]))
+    assert last == pytest.approx([4.0])
+    assert share[0, -1] == pytest.approx(erlang_c(4, 3.0), rel=1e-9)
+    state = steady_state(server, 3.0)
+    assert state.mean_batch == pytest.approx([3.0])                                  # Little's law
+    assert state.mean_waiting == pytest.approx([3.0 * erlang_c(4, 3.0) / (4.0 - 3.0)])
+    assert state.tpot_s == pytest.approx([0.01])
+
+
+def test_saturation_by_hand() -> None:
+    # 100 steps of 10 ms, 4 at a time, and 50 ms of prefill each; one of 101 slot-steps is in prefill
+    server = replica(prefill_s=0.05)
+    assert server.full_batch == 4
+    assert saturation_rate(server) == pytest.approx(4 / (100 * 0.01 + 4 * 0.05))
+    state = steady_state(server, [3.0, 3.4])
+    assert state.stable.tolist() == [True, False]
+    assert np.isinf(state.ttft_s[1])
+    assert state.tokens_per_s_per_gpu[1] == pytest.approx(saturation_rate(server) * 101)
+
+
+def test_last_step_overshoots() -> None:
+    # steps of 1 or 3 tokens: E[X^2]/E[X] = 2.5, so 0.75 tokens too many on average
+    server = replica(emitted=2.0, emitted_variance=1.0)
+    assert server.steps == pytest.approx((100 + 0.75) / 2)
+
+
+def test_concurrency_closes_the_loop() -> None:
+    server = replica()
+    assert concurrency_rate(server, 2) == pytest.approx(2.0)
+    assert concurrency_rate(server, 50) == pytest.approx(saturation_rate(server))
+
+
+def test_more_load_is_never_better() -> None:
+    server = replica(step_s=0.01 + 0.0005 * np.arange(32), prefill_s=0.02, emitted=2.0, emitted_variance=0.8)
+    state = steady_state(server, np.linspace(0.05, 0.95, 19) * saturation_rate(server))
+    for name in ("tpot_s", "tpot_top_s", "ttft_s", "request_s", "mean_batch"):
+        assert np.all(np.diff(getattr(state, name)) > 0), name
+    assert np.all(state.tpot_top_s > state.tpot_s)
+    assert np.all(state.ttft_top_s > state.ttft_p50_s)
+
+
+def test_chunks_of_long_prompts() -> None:
+    # a prompt of 0.4 s in chunks of 0.1 s stretches over four steps: its first token waits for them
+    whole, cut = replica(prefill_s=0.4), replica(prefill_s=0.4, chunk_s=0.1)
+    one, other = steady_state(whole, 0.5), steady_state(cut, 0.5)
+    assert other.ttft_s[0] > one.ttft_s[0]
+    assert other.step_gap_top_s[0] == pytest.approx(0.11)
+
+
+@pytest.mark.parametrize("variation", [0.0, 1.0])
+def test_closed_form_meets_simulation(variation: float) -> None:
+    survival = np.array([0.7, 0.4, 0.2])
+    variance = float((np.array([1, 3, 5]) @ survival) - survival.sum() ** 2)
+    server = replica(
+        step_s=0.012 + 0.0002 * np.arange(48), emitted=2.3, emitted_variance=variance, output_tokens=120.0,
+        prefill_s=0.03, output_variation=variation,
+    )
+    for share in (0.3, 0.8):
+        rate = share * saturation_rate(server)
+        found = simulate(server, survival, poisson_requests(server, rate, requests=5000, variation=variation, seed=4))
+        state = steady_state(server, rate)
+        assert state.tpot_s[0] == pytest.approx(found.tpot_s, rel=0.05)
+        assert state.ttft_s[0] == pytest.approx(found.ttft_s, rel=0.1)
+        assert rate * server.output_tokens == pytest.approx(found.tokens_per_s, rel=0.05)
+        assert state.mean_batch[0] == pytest.approx(found.mean_batch, rel=0.06)
+
+
+def test_a_seed_repeats_a_run() -> None:
+    server = replica(emitted=1.5, emitted_variance=0.25)
+    runs = [
+        simulate(server, np.array([0.5]), poisson_requests(server, 2.0, requests=300, seed=seed), seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert runs[0] == runs[1] != runs[2]
