@@ -134,7 +134,7 @@ def conditional(per_position: Sequence[float]) -> tuple[float, ...]:
     for value in per_position:
         if before <= 0:
             break
-        rates.append(value / before)
+        rates.append(round(value / before, 9))
         before = value
     return tuple(rates)
 

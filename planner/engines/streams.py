@@ -116,8 +116,8 @@ def json_document(data: bytes) -> Any:
 
 
 def json_in_line(text: str) -> Any:
-    """Parse the JSON object of a line, also behind `data: ` of an event stream or a log prefix; None where none."""
-    start = text.find("{")
+    """Parse the JSON of a line, also behind `data: ` of an event stream or a log prefix; None where none."""
+    start = 0 if text.startswith("[{") else text.find("{")
     if start < 0:
         return None
     try:

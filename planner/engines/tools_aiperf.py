@@ -20,7 +20,8 @@ from specplan.planner.messages import InputError, Note
 ENGINE = "aiperf"
 NEEDLES: tuple[bytes, ...] = ()
 CATEGORIES = ("coding", "humanities", "math", "multilingual", "qa", "rag", "reasoning", "roleplay", "stem",
-              "summarization", "writing")
+              "summarization", "writing", "gsm8k", "math500", "mtbench", "humaneval", "mbpp", "low_entropy", "mixed",
+              "high_entropy")
 SERVER = {"drafts": "spec_decode_num_drafts", "drafted": "spec_decode_num_draft_tokens",
           "accepted": "spec_decode_num_accepted_tokens"}
 

@@ -143,6 +143,13 @@ def test_trtllm_gives_drafting_time_and_drops_repeated_rows():
     assert "repeated_rows" in {note.code for note in found.warnings}
 
 
+def test_trtllm_rows_polled_into_one_file(tmp_path):
+    polled = tmp_path / "iterations.jsonl"
+    rows = (DATA / "trtllm-metrics.json").read_text().replace("\n", "")
+    polled.write_text(rows + "\n[]\n" + rows + "\n")
+    assert read_files([str(polled)]).steps == 16
+
+
 def test_aiperf_takes_the_token_weighted_length():
     found = read_files([str(DATA / "aiperf-profile_export_aiperf.json")])
     assert "macro_mean" in {note.code for note in found.warnings}       # 3.25 over requests
