@@ -81,8 +81,12 @@ def _first_time(path: Path, seen: set[tuple[int, int]]) -> bool:
 
 
 def _folder(folder: Path, exclude: Sequence[str], seen: set[tuple[int, int]], depth: int) -> Iterator[Source | Refusal]:
-    if depth > MAX_DEPTH or not _first_time(folder, seen):
-        yield Refusal(folder, "is a symbolic link back to a folder that was read" if depth <= MAX_DEPTH else "too deep")
+    if depth > MAX_DEPTH:
+        yield Refusal(folder, "is nested too deeply")
+        return
+    if not _first_time(folder, seen):
+        if folder.is_symlink():
+            yield Refusal(folder, "is a symbolic link to a folder that was read")
         return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

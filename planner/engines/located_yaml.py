@@ -105,9 +105,8 @@ class _Builder:
                     break
                 probe += 1
             here = probe if probe < end else min(at, end - 1)
-            width = 1
-            if style == '"' and source[here] == "\\" and char != "\\":
-                width = _ESCAPES.get(source[here + 1:here + 2], 1)
+            escaped = style == '"' and source[here] == "\\"
+            width = _ESCAPES.get(source[here + 1:here + 2], 1) if escaped else 1
             offsets.append(here)
             at = here + width
         offsets.append(min(at, end))
@@ -115,7 +114,7 @@ class _Builder:
 
 
 _BETWEEN = " \t\r\n\\'\""
-_ESCAPES = {**dict.fromkeys("0abtnvfre_NLP", 2), "x": 4, "u": 6, "U": 10}   # after a backslash in "...": characters
+_ESCAPES = {**dict.fromkeys('0abtnvfre_NLP"\\/', 2), "x": 4, "u": 6, "U": 10}    # after a backslash, in characters
 
 
 def _same(char: str, source: str) -> bool:

@@ -155,10 +155,12 @@ class _Lexer:
     def word(self) -> Text:
         self.chars: list[str] = []
         self.places: list[int] = []
+        self.quoted = 0         # 1 where a quote closes the word: its text ends before
         while self.at < len(self.source):
             char = self.source[self.at]
             if char in " \t\r" or char in _OPERATORS:
                 break
+            self.quoted = int(char in "'\"")
             if char == "'":
                 self.single()
             elif char == '"':
@@ -166,12 +168,12 @@ class _Lexer:
             elif char == "\\":
                 if self.source[self.at + 1:self.at + 2] == "\n":
                     break
-                self.put(self.source[self.at + 1:self.at + 2], self.at + 1)
+                self.put(self.source[self.at + 1:self.at + 2], self.at)
                 self.at += 2
             elif not self.expansion():
                 self.put(char, self.at)
                 self.at += 1
-        self.places.append(self.text.offsets[min(self.at, len(self.source))])
+        self.places.append(self.text.offsets[min(self.at - self.quoted, len(self.source))])
         return Text("".join(self.chars), self.places)
 
     def put(self, char: str, at: int) -> None:
@@ -197,7 +199,7 @@ class _Lexer:
             follows = self.source[self.at + 1:self.at + 2]
             if char == "\\" and follows and follows in '"\\$`\n':
                 if follows != "\n":
-                    self.put(follows, self.at + 1)
+                    self.put(follows, self.at)
                 self.at += 2
             elif not self.expansion():
                 self.put(char, self.at)
