@@ -37,6 +37,7 @@ Sizes: TypeAlias = Annotated[
 Name: TypeAlias = Annotated[str, Field(min_length=1)]
 Gpus: TypeAlias = Annotated[int, Field(ge=1, le=4096)]
 Temperature: TypeAlias = Annotated[float, Field(ge=0)]
+Variation: TypeAlias = Annotated[float, Field(ge=0, le=5)]
 
 
 class Part(BaseModel):
@@ -80,13 +81,69 @@ class Engine(Part):
     """Release, such as '0.24.0'; without it the newest known is taken."""
 
 
+class Lengths(Part):
+    """How request lengths differ: by their variation, or as a trace of requests."""
+
+    input_variation: Variation | None = None
+    """Standard deviation / mean of prompt tokens (0 if left out)."""
+    output_variation: Variation | None = None
+    """Standard deviation / mean of generated tokens (1, as exponential lengths have, if left out)."""
+    trace: Name | None = None
+    """CSV file with columns input_tokens and output_tokens, one request a line; gives means and variations."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.trace is not None and (self.input_variation is not None or self.output_variation is not None):
+            raise ValueError("a trace gives the variations itself: leave out input_variation and output_variation")
+        return self
+
+
+class Slo(Part):
+    """A latency target, and the options among which one that meets it is looked for."""
+
+    tpot_ms: Annotated[float, Field(gt=0)] | None = None
+    """Time per output token after the first."""
+    ttft_ms: Annotated[float, Field(gt=0)] | None = None
+    """Time to the first token."""
+    percentile: Annotated[float, Field(ge=50, lt=100)] = 99.0
+    """Share of requests that must meet it."""
+    max_batch: Sizes = ()
+    """Slots of a replica to choose among; powers of two up to what fits if left out."""
+    tp: Sizes = ()
+    """Tensor parallelism to choose among; parallel.tp if left out."""
+
+    @model_validator(mode="after")
+    def _a_target(self) -> Self:
+        if self.tpot_ms is None and self.ttft_ms is None:
+            raise ValueError("needs tpot_ms, ttft_ms or both")
+        return self
+
+
 class Workload(Part):
-    """The load: batches and contexts to answer for, and lengths for the end-to-end figures."""
+    """The load: batches and contexts to answer for, lengths for the end-to-end figures, or a rate of requests."""
 
     batch: Sizes
     """Sequences decoded together on one replica: 8, [1, 8, 32], '1,8,32', or '1-256' for powers of two."""
     context_tokens: Sizes
     """Tokens in the KV cache of a sequence: 2000, [2000, 32000], '2k,32k' (32ki is 32768)."""
+    request_rate: Annotated[float, Field(gt=0)] | None = None
+    """Requests per second that one replica gets, at random times; batch and context_tokens may then be left out."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Users who ask again as soon as they are answered, in place of request_rate."""
+    prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of prompt tokens whose cache is already there."""
+    lengths: Lengths | None = None
+    """How request lengths differ."""
+    slo: Slo | None = None
+    """Latency target to plan for."""
+    max_batch: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Sequences that the engine admits at most; 256 or what fits if left out."""
+    chunk_tokens: Annotated[int, Field(ge=64)] = 8192
+    """Prompt tokens that a step takes at most (vLLM max_num_batched_tokens, SGLang chunked_prefill_size)."""
+    price_per_gpu_hour: Annotated[float, Field(gt=0)] | None = None
+    """Price of one GPU for an hour, in any currency; gives cost per million tokens."""
+    disaggregated: bool = False
+    """Prompts are processed on other GPUs: these only decode."""
     input_tokens: Size | None = None
     """Prompt tokens of a request; with output_tokens it adds end-to-end figures."""
     output_tokens: Size | None = None
@@ -95,6 +152,22 @@ class Workload(Part):
     """What is generated (coding, chat, math, ...), to match acceptance measurements."""
     temperature: Temperature | None = None
     """Sampling temperature, to match acceptance measurements."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_load(cls, given: Any) -> Any:
+        """A rate or a number of users says which batches and contexts to show, where they are left out."""
+        return values.filled_by_load(given)
+
+    @model_validator(mode="after")
+    def _load_is_whole(self) -> Self:
+        if self.request_rate is not None and self.concurrency is not None:
+            raise ValueError("give request_rate or concurrency, not both")
+        loaded = self.request_rate is not None or self.concurrency is not None or self.slo is not None
+        traced = self.lengths is not None and self.lengths.trace is not None
+        if loaded and not traced and (self.input_tokens is None or self.output_tokens is None):
+            raise ValueError("request_rate, concurrency and slo need input_tokens and output_tokens, or lengths.trace")
+        return self
 
 
 class Acceptance(Part):

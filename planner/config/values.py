@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specplan.planner.config.faults import shown
+from specplan.planner.config.sizes import size
 
 
 def name_or_mapping(value: Any) -> str | Mapping[str, Any]:
@@ -72,6 +73,24 @@ def domains(value: Any) -> str | dict[str, float]:
         if share <= 0:
             raise ValueError(f"share of {key} must be above 0, not {shown(share)}")
     return shares
+
+
+def filled_by_load(workload: Any) -> Any:
+    """A workload with a rate, users or a target may leave out batches (1-256) and contexts (prompt + half the answer).
+
+    With a trace the context stands at a usual length; load answers take their own from the requests.
+    """
+    if not isinstance(workload, Mapping) or not workload.keys() & {"request_rate", "concurrency", "slo"}:
+        return workload
+    filled = dict(workload)
+    filled.setdefault("batch", "1-256")
+    if "context_tokens" not in filled:
+        try:
+            middle = size(workload["input_tokens"]) + size(workload["output_tokens"]) // 2
+        except (KeyError, ValueError):
+            middle = 2000       # unknown here: the schema or the trace says more
+        filled["context_tokens"] = middle
+    return filled
 
 
 def _count(value: Any, what: str, *, least: int = 1, most: int = 64) -> int:

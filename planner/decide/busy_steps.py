@@ -127,7 +127,8 @@ class BusySteps:
         """The idle state and a few groups of batches of equal share: their shares and mean steps."""
         busy = self.share[:, 1:]
         below = (np.cumsum(busy, axis=1) - busy / 2.0) / busy.sum(axis=1, keepdims=True)
-        member = np.minimum(below * GROUPS, GROUPS - 1).astype(int)[:, None, :] == np.arange(GROUPS)[:, None]    # (rates, groups, batches)
+        group = np.minimum(below * GROUPS, GROUPS - 1).astype(int)
+        member = group[:, None, :] == np.arange(GROUPS)[:, None]    # (rates, groups, batches)
         share = (member * busy[:, None, :]).sum(axis=2)
         steps = (member * busy[:, None, :] * self.step_s[1:]).sum(axis=2) / np.maximum(share, 1e-300)
         return np.concatenate([self.share[:, :1], share], axis=1), np.concatenate([0.0 * self.rate, steps], axis=1)

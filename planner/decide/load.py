@@ -24,7 +24,7 @@ Ignored: preemption, growth of the context while a request runs (its mean stands
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -115,39 +115,59 @@ def steady_state(replica: Replica, request_rate: ArrayLike, percentile: float = 
     limit = saturation_rate(replica)
     carried = np.minimum(rate, limit * EDGE)
     share, chain_rate = occupancy(replica, carried)
-    batch = np.arange(share.shape[1])
     # the geometric tail beyond the full batch: how many are delayed, and how fast the queue drains
-    load = np.minimum(carried / chain_rate, EDGE)
-    delayed = share[:, -1]
-    drain = chain_rate * (1.0 - load)
-    waiting_s = delayed / drain
-    mean_batch = share @ batch
-    tokens = max(replica.output_tokens - 1.0, 1e-9)
-    decode_s = mean_batch / carried
-    tpot = decode_s / tokens
-    busy = _busy(replica, share, carried)
-    top = percentile / 100.0
-    per_token = {level: _tpot_quantile(replica, carried, decode_s, busy, level) for level in (0.5, top)}
+    drain = chain_rate * (1.0 - np.minimum(carried / chain_rate, EDGE))
     forever = np.where(rate < limit, 0.0, np.inf)
+    delayed = share[:, -1]
+    top = percentile / 100.0
     queue = {level: np.log(np.maximum(delayed / (1.0 - level), 1.0)) / drain + forever for level in (0.5, top)}
-    ttft = {level: busy.first_token_quantile(level) + queue[level] for level in (0.5, top)}
+    found = _state(replica, carried, share, (delayed / drain + forever, queue[0.5], queue[top]), top)
+    per_gpu = np.minimum(rate, limit) * replica.output_tokens / replica.gpus
+    return replace(found, request_rate=rate, tokens_per_s_per_gpu=per_gpu)
+
+
+def closed_loop(replica: Replica, concurrency: int, percentile: float = 99.0) -> SteadyState:
+    """`concurrency` users who ask again as soon as they are answered: a constant number of requests."""
+    users = min(concurrency, replica.max_batch)
+    in_prefill = max(1.0, replica.prefill_s / replica.chunk_s) if replica.prefill_s > 0 else 0.0
+    decoding = int(np.clip(round(users * replica.steps / (replica.steps + in_prefill)), 1, replica.full_batch))
+    rate = decoding / (replica.steps * float(replica.step_s[decoding - 1]) + decoding * replica.prefill_s)
+    share = np.zeros((1, replica.full_batch + 1))
+    share[0, decoding] = 1.0
+    waiting = np.array([(concurrency - users) / rate])
+    return _state(replica, np.array([rate]), share, (waiting, waiting, waiting), percentile / 100.0)
+
+
+def _state(
+    replica: Replica, rate: Array, share: Array, waiting_s: tuple[Array, Array, Array], top: float
+) -> SteadyState:
+    """What a given occupancy means for users; `waiting_s` for a slot: mean, median, top."""
+    mean_batch = share @ np.arange(share.shape[1])
+    tokens = max(replica.output_tokens - 1.0, 1e-9)
+    decode_s = mean_batch / rate
+    busy = _busy(replica, share, rate)
+    half, high = (_tpot_quantile(replica, rate, decode_s, busy, level) for level in (0.5, top))
+    ttft_half, ttft_top = (
+        busy.first_token_quantile(level) + queue for level, queue in zip((0.5, top), waiting_s[1:], strict=True)
+    )
+    ttft = busy.first_token_s + waiting_s[0]
     return SteadyState(
         request_rate=rate,
-        saturation_rate=limit,
+        saturation_rate=saturation_rate(replica),
         mean_batch=mean_batch,
-        mean_waiting=carried * waiting_s + forever,
-        tpot_s=tpot,
-        tpot_p50_s=per_token[0.5],
-        tpot_top_s=per_token[top],
-        ttft_s=busy.first_token_s + waiting_s + forever,
-        ttft_p50_s=ttft[0.5],
-        ttft_top_s=ttft[top],
+        mean_waiting=rate * waiting_s[0],
+        tpot_s=decode_s / tokens,
+        tpot_p50_s=half,
+        tpot_top_s=high,
+        ttft_s=ttft,
+        ttft_p50_s=ttft_half,
+        ttft_top_s=ttft_top,
         step_gap_p50_s=busy.gap_quantile(0.5),
         step_gap_top_s=busy.gap_quantile(top),
-        request_s=busy.first_token_s + waiting_s + decode_s + forever,
-        request_p50_s=ttft[0.5] + per_token[0.5] * tokens,
-        request_top_s=ttft[top] + per_token[top] * tokens,
-        tokens_per_s_per_gpu=np.minimum(rate, limit) * replica.output_tokens / replica.gpus,
+        request_s=ttft + decode_s,
+        request_p50_s=ttft_half + half * tokens,
+        request_top_s=ttft_top + high * tokens,
+        tokens_per_s_per_gpu=rate * replica.output_tokens / replica.gpus,
     )
 
 
@@ -185,14 +205,6 @@ def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
     last = finish[:, -1]
     share[:, -1] /= 1.0 - np.minimum(request_rate / last, EDGE) ** (1.0 / dispersion[:, 0])
     return share / share.sum(axis=1, keepdims=True), last
-
-
-def concurrency_rate(replica: Replica, concurrency: int) -> float:
-    """Requests per second of a closed loop of `concurrency` users who ask again at once."""
-    users = min(concurrency, replica.max_batch)
-    prefill_steps = max(1.0, replica.prefill_s / replica.chunk_s) if replica.prefill_s > 0 else 0.0
-    decoding = int(np.clip(round(users * replica.steps / (replica.steps + prefill_steps)), 1, replica.full_batch))
-    return decoding / (replica.steps * float(replica.step_s[decoding - 1]) + decoding * replica.prefill_s)
 
 
 def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySteps, level: float) -> Array:

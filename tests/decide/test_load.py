@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specplan.planner.decide.load import Replica, concurrency_rate, occupancy, saturation_rate, steady_state
+from specplan.planner.decide.load import Replica, closed_loop, occupancy, saturation_rate, steady_state
 from specplan.planner.decide.simulate import poisson_requests, simulate
 
 
@@ -40,7 +40,7 @@ def test_saturation_by_hand() -> None:
     server = replica(prefill_s=0.05)
     assert server.full_batch == 4
     assert saturation_rate(server) == pytest.approx(4 / (100 * 0.01 + 4 * 0.05))
-    state = steady_state(server, [3.0, 3.4])
+    state = steady_state(server, np.array([3.0, 3.4]))
     assert state.stable.tolist() == [True, False]
     assert np.isinf(state.ttft_s[1])
     assert state.tokens_per_s_per_gpu[1] == pytest.approx(saturation_rate(server) * 101)
@@ -54,8 +54,11 @@ def test_last_step_overshoots() -> None:
 
 def test_concurrency_closes_the_loop() -> None:
     server = replica()
-    assert concurrency_rate(server, 2) == pytest.approx(2.0)
-    assert concurrency_rate(server, 50) == pytest.approx(saturation_rate(server))
+    two, crowd = closed_loop(server, 2), closed_loop(server, 50)
+    assert two.request_rate == pytest.approx([2.0])
+    assert crowd.request_rate == pytest.approx([saturation_rate(server)])
+    assert crowd.mean_waiting == pytest.approx([46.0])
+    assert crowd.request_s == pytest.approx([50.0 / saturation_rate(server)], rel=0.01)      # Little's law
 
 
 def test_more_load_is_never_better() -> None:
