@@ -18,9 +18,11 @@ MechanismName: TypeAlias = Literal[
     "draft_model", "eagle", "eagle3", "p_eagle", "pard", "mtp", "dflash", "dspark", "ngram", "suffix"
 ]
 WeightDtype: TypeAlias = Literal[
-    "fp32", "bf16", "fp16", "fp8", "fp8_block", "int8", "w8a16", "nvfp4", "nvfp4_w4a16", "mxfp4", "w4a16", "w4a16_g32"
+    "fp32", "bf16", "fp16", "fp8", "fp8_block", "int8", "w8a16", "nvfp4", "nvfp4_w4a16", "mxfp4", "w4a16", "w4a16_g32",
+    "iq2_xxs", "q2_k", "iq3_xxs", "q3_k_m", "iq4_xs", "q4_0", "q4_k_s", "q4_k_m", "q4_k_xl", "q5_k_m", "q5_k_xl",
+    "q6_k", "q6_k_xl", "q8_0", "q8_k_xl",
 ]
-KvDtype: TypeAlias = Literal["bf16", "fp16", "fp8", "int8", "nvfp4"]
+KvDtype: TypeAlias = Literal["bf16", "fp16", "fp8", "int8", "nvfp4", "q8_0", "q4_0"]
 ActivationDtype: TypeAlias = Literal["fp32", "bf16", "fp16"]
 ACCEPTANCE_FORMS = (
     "per_position", "alpha", "acceptance_length", "rate", "histogram", "file", "library", "domain",

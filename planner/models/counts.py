@@ -20,7 +20,7 @@ from specplan.planner.models.architecture import (
     SparseIndex,
     WeightDtypes,
 )
-from specplan.planner.models.dtypes import BYTES_PER_KV, BYTES_PER_WEIGHT
+from specplan.planner.models.dtypes import BYTES_PER_KV, BYTES_PER_WEIGHT, GGUF_BITS
 from specplan.planner.models.matrices import expert_matrices, ffn_matrices, local_heads, mixer_matrices
 
 FP8_WITH_SCALE = 1.0 + 4.0 / 128    # bytes of an fp8 number with one fp32 scale per 128 (vLLM, DeepGEMM, FlashMLA)
@@ -187,6 +187,11 @@ def with_dtypes(
     if weights is not None:
         kept = changed.static_scales and weights == changed.attention
         changed = replace(changed, attention=weights, ffn=weights, experts=weights, static_scales=kept)
+        if weights in GGUF_BITS:    # llama.cpp files quantise the embedding and the head as well, at 6 bits or more
+            wide = max(("q6_k", weights), key=GGUF_BITS.__getitem__)
+            changed = replace(changed, lm_head=wide, embedding=wide)
+            if model.mtp is not None:
+                model = replace(model, mtp=replace(model.mtp, weights=None))
     if static_scales is not None:
         changed = replace(changed, static_scales=static_scales)
     return replace(model, weights=changed, kv_dtype=kv or model.kv_dtype)

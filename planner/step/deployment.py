@@ -27,6 +27,7 @@ class Deployment:
     attention_kernel: str | None = None     # None: what the engine picks on this GPU
     moe_skew: float = 0.8
     drafter_tp: int | None = None           # GPUs that share the drafter; None: as many as share the target
+    power_limit_w: float | None = None      # of each GPU; None: the board's own. Scales math, not memory (ggml.py)
 
     @property
     def gpus(self) -> int:

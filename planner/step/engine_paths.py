@@ -22,6 +22,8 @@ from specplan.planner.messages import Note
 TABLE = Path(__file__).parent / "data" / "engine_paths.yaml"
 ENGINE_ALIASES = {
     "tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "hf": "transformers", "huggingface": "transformers",
+    "llama.cpp": "llama_cpp", "llamacpp": "llama_cpp", "llama-cpp": "llama_cpp", "ollama": "llama_cpp",
+    "mlx-lm": "mlx", "mlx_lm": "mlx",
 }
 
 
@@ -54,6 +56,7 @@ class EnginePath:
     kernel_launch_factor: float = 1.0           # below 1: a persistent kernel hides launches
     host_s_per_layer: float = 0.0               # above 0: eager host, step >= layers * this
     draft_layer_factor: float = 1.0
+    kernels: str = "profile"                    # 'ggml': priced by the law of ggml.py, not by a profile's entries
     version_given: bool = True
     shared: Mapping[str, FixedCost] = field(default_factory=dict, compare=False)    # constants of all paths
 
@@ -157,6 +160,7 @@ def _path(name: str, fields: Mapping[str, Any], *, version_given: bool) -> Engin
         kernel_launch_factor=float(fields.get("kernel_launch_factor", 1.0)),
         host_s_per_layer=float(fields.get("host_s_per_layer", 0.0)),
         draft_layer_factor=float(fields.get("draft_layer_factor", 1.0)),
+        kernels=str(fields.get("kernels", "profile")),
         version_given=version_given,
         shared={key: shared_constant(key) for key in _table()["shared"]},
     )

@@ -26,6 +26,7 @@ from specplan.planner.models.architecture import Layer, Model, MoeFfn
 from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION, BYTES_PER_WEIGHT
 from specplan.planner.models.matrices import Matrix, ffn_matrices, mixer_matrices, split
 from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.ggml import experts_time, ggml_law, matmul_time
 from specplan.planner.step.mixers import mixer_ops
 from specplan.planner.step.tokens import Tokens
 
@@ -115,6 +116,13 @@ def gemm_op(
     name: str, deployment: Deployment, rows: Array, *, n: int, k: int, dtype: str, static: bool = False
 ) -> Op:
     """A GEMM by the kernel that the engine uses for this weight format."""
+    if deployment.path.kernels == "ggml":
+        hardware = deployment.gpu.hardware
+        time = matmul_time(
+            ggml_law(hardware, dtype), hardware, rows=rows, read_bytes=n * k * BYTES_PER_WEIGHT[dtype],
+            weights=float(n * k), power_limit_w=deployment.power_limit_w,
+        )
+        return Op(name=name, part="gemm", time=time)
     kernel = gemm_kernel(deployment.gpu, deployment.path.engine, weight_dtype=dtype, static_scales=static)
     return Op(name=name, part="gemm", time=shrink_launch(gemm_time(kernel, rows=rows, n=n, k=k), deployment))
 
@@ -159,6 +167,15 @@ def _attention_share(deployment: Deployment, work: Tokens) -> Tokens:
 
 def _expert_ops(network: Model, ffn: MoeFfn, deployment: Deployment, work: Tokens) -> Iterator[Op]:
     dtype = network.weights.experts
+    if deployment.path.kernels == "ggml":
+        hardware = deployment.gpu.hardware
+        time = experts_time(
+            ggml_law(hardware, dtype), hardware, ffn, tokens=work.batch * work.query_len, hidden=network.hidden,
+            weight_bytes=BYTES_PER_WEIGHT[dtype], skew=deployment.moe_skew, gpus=deployment.tp,
+            power_limit_w=deployment.power_limit_w,
+        )
+        yield Op(name="experts", part="moe", time=time)
+        return
     kernel = moe_kernel(deployment.gpu, deployment.path.engine, weight_dtype=dtype, gated=ffn.matrices == 3)
     time = moe_time(
         kernel,
@@ -182,6 +199,10 @@ def _exchange(network: Model, deployment: Deployment, rows: Array, gpus: int, na
     """All-reduce of the hidden states after a row-parallel GEMM."""
     if gpus == 1:
         return
+    if deployment.path.kernels == "ggml":
+        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn).exchange_s
+        yield constant_op(f"allreduce_{name}", exchange, "collective")
+        return
     kernel = allreduce_kernel(deployment.gpu, deployment.path.engine, gpus=gpus)
     message = rows * network.hidden * BYTES_PER_ACTIVATION[deployment.activation_dtype]
     yield Op(name=f"allreduce_{name}", part="collective", time=allreduce_time(kernel, message_bytes=message))
@@ -198,6 +219,9 @@ def _dispatch(network: Model, deployment: Deployment, work: Tokens) -> Iterator[
 
 def _stage_sends(network: Model, deployment: Deployment, work: Tokens) -> Op:
     """Hidden states sent from stage to stage of a pipeline; a latency view: one batch in flight."""
+    if deployment.path.kernels == "ggml":
+        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn).exchange_s
+        return replace(constant_op("stage_send", exchange, "collective"), count=deployment.pp - 1)
     kernel = allreduce_kernel(deployment.gpu, deployment.path.engine, gpus=2)
     message = work.rows * network.hidden * BYTES_PER_ACTIVATION[deployment.activation_dtype]
     time = allreduce_time(kernel, message_bytes=message)

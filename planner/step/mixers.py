@@ -24,6 +24,7 @@ from specplan.planner.models.architecture import (
 )
 from specplan.planner.models.matrices import local_heads
 from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.ggml import cache_time, ggml_law
 from specplan.planner.step.tokens import Tokens
 
 MixerPart = Literal["attention", "state"]
@@ -32,7 +33,14 @@ INDEX_KEY_BYTES = 1 + 4 / 128   # fp8 index keys with one fp32 scale per 128 (De
 
 def mixer_ops(mixer: Mixer, deployment: Deployment, work: Tokens) -> Iterator[tuple[str, MixerPart, KernelTime]]:
     """(name, part, time) of the kernels of one mixer."""
-    if isinstance(mixer, SoftmaxAttention):
+    if deployment.path.kernels == "ggml":
+        part: MixerPart = "state" if isinstance(mixer, RecurrentMixer) else "attention"
+        hardware = deployment.gpu.hardware
+        law = ggml_law(hardware, "")
+        time = cache_time(law, hardware, mixer, kv_dtype=deployment.kv_dtype, batch=work.batch,
+                          query_len=work.query_len, context=work.context_tokens, gpus=deployment.attention_tp)
+        yield part, part, time
+    elif isinstance(mixer, SoftmaxAttention):
         yield from _softmax(mixer, deployment, work)
     elif isinstance(mixer, LatentAttention):
         yield from _latent(mixer, deployment, work)

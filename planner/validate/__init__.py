@@ -1,0 +1,1 @@
+"""Specplan against published measurements: read collections, resolve their words, predict, score, compare."""
