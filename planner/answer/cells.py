@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from specplan.planner.acceptance.curve import interval
 from specplan.planner.answer.candidates import Column, candidate_columns, candidates_of_cell, off_of_cell
 from specplan.planner.answer.plan import Plan
@@ -13,11 +11,10 @@ from specplan.planner.answer.reasons import reasons
 from specplan.planner.answer.types import Candidate, Cell, OffAnswer, Recommendation
 from specplan.planner.arrays import Array
 from specplan.planner.decide.choose import cell
+from specplan.planner.decide.uncertainty import speedup_range
 from specplan.planner.decide.value import DrafterValue
 from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.step.engine_paths import speedup_sd
-
-NORMAL_90 = 1.6449      # two-sided 90 % of a normal distribution
 
 
 def cells(plan: Plan) -> tuple[Cell, ...]:
@@ -46,11 +43,10 @@ def speedup_interval(plan: Plan, value: DrafterValue, row: int, context: int, sp
     sd = speedup_sd(moe=moe, path=plan.question.deployment.path, mechanism=value.drafter.mechanism)
     assert value.acceptance is not None
     at = value.off.context_tokens[0, 0, context] if value.acceptance.contexts else None
-    low, high = (float(end) for end in interval(value.acceptance, value.draft_lens[row, 0, 0], context_tokens=at))
-    length = float(_row(value.acceptance_length, value, row, 0, context))
-    spread = np.log(max(high, 1.0) / max(low, 1.0)) / (2 * NORMAL_90) if length > 1 else 0.0
-    width = NORMAL_90 * float(np.hypot(sd, spread))
-    return speedup * float(np.exp(-width)), speedup * float(np.exp(width))
+    low, high = interval(value.acceptance, value.draft_lens[row, 0, 0], context_tokens=at)
+    length = _row(value.acceptance_length, value, row, 0, context)
+    ends = speedup_range(speedup, model_sd=sd, length=length, length_low=low, length_high=high)
+    return float(ends[0]), float(ends[1])
 
 
 def _fits(found: Cell) -> bool:

@@ -22,7 +22,7 @@ from specplan.planner.kernels.gemm import gemm_time
 from specplan.planner.kernels.moe import moe_time
 from specplan.planner.kernels.select import allreduce_kernel, gemm_kernel, moe_kernel
 from specplan.planner.kernels.timing import KernelTime
-from specplan.planner.models.architecture import Layer, Model, MoeFfn
+from specplan.planner.models.architecture import Layer, Model, MoeFfn, RecurrentMixer
 from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION, BYTES_PER_WEIGHT
 from specplan.planner.models.matrices import Matrix, ffn_matrices, mixer_matrices, split
 from specplan.planner.step.deployment import Deployment
@@ -101,6 +101,8 @@ def layer_ops(
             yield from _exchange(network, deployment, work.rows, deployment.tp, "ffn")
     halves = (layer.mixer is not None) + (layer.ffn is not None)
     launch = deployment.path.kernel_launch_factor
+    if isinstance(layer.mixer, RecurrentMixer):
+        yield constant_op("recurrent_small", deployment.path.constant("recurrent_s_per_layer") * launch, "state")
     small = deployment.path.constant("small_kernels_s_per_layer") * small_kernels_factor * launch * halves / 2
     yield constant_op("small_kernels", small)
 

@@ -1,7 +1,7 @@
 """Seconds of one decode step, with and without speculation, over the (D, B, S) grid.
 
 off:    target(B, 1, S) + host_step
-D >= 0: target(B, 1 + D, S) + drafting(D, B, S) + host_step + spec_extra + per_seq * B
+D >= 0: target(B, 1 + D, S) + drafting(D, B, S) + host_step + spec_extra + per_seq * B (+ trees, + copying states back)
 
 D = 0 with a drafter loaded still pays the extra host work, so it is slower than off: two different rows.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
-from specplan.planner.models.architecture import Model
+from specplan.planner.models.architecture import Model, RecurrentMixer
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.drafting import Drafting, drafting, mean_query_len
@@ -91,6 +91,11 @@ def speculative_step(
     proposal = drafting(drafter, deployment, draft, batch, context_tokens, branches)
     path = deployment.path
     overhead = path.host_step_s.value + path.spec_extra_s.value + path.per_seq_s.value * sequences
+    overhead = overhead + _state_commit_s(target, deployment)
+    if verified_tokens is not None:
+        tree = (np.asarray(branches) > 1) & (draft > 0)
+        nodes = path.constant("tree_extra_s") + path.constant("tree_node_s") * query_len * sequences
+        overhead = overhead + np.where(tree, nodes, 0.0)
     return SpeculativeStep(
         draft_len=draft,
         query_len=query_len,
@@ -108,8 +113,20 @@ def prefill_s(target: Model, deployment: Deployment, input_tokens: float) -> flo
     Its roofline pass plus a fixed part per layer. The mean cached context of a prompt's tokens is half of it.
     """
     work = tokens(1.0, input_tokens, input_tokens / 2.0)
-    fixed = deployment.path.constant("prefill_s_per_layer") * target.layers
+    recurrent = _recurrent_layers(target)
+    fixed = deployment.path.constant("prefill_s_per_layer") * (target.layers - recurrent)
+    fixed += deployment.path.constant("prefill_s_per_recurrent_layer") * recurrent
     return float(total_s(forward_pass(target, deployment, work, head=False))) + fixed
+
+
+def _recurrent_layers(target: Model) -> int:
+    return sum(group.count for group in target.groups if isinstance(group.layer.mixer, RecurrentMixer))
+
+
+def _state_commit_s(target: Model, deployment: Deployment) -> float:
+    """After a verify pass the state of the last accepted token is copied back, layer by layer."""
+    each = deployment.path.constant("state_commit_s_per_layer") * deployment.path.kernel_launch_factor
+    return each * _recurrent_layers(target)
 
 
 def _work(deployment: Deployment, batch: ArrayLike, query_len: Array, context_tokens: ArrayLike) -> Tokens:

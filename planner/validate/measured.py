@@ -118,8 +118,12 @@ def _about(text: str, mechanism: str) -> str:
     return " ".join(mine) if mine else (text if len(parts) == 1 else "")
 
 
-def accepted(row: Mapping[str, Any], drafted: int, *, tree: bool) -> tuple[float | str | None, str]:
-    """Acceptance length of a row and the form it came in; a text where the numbers are impossible."""
+def accepted(row: Mapping[str, Any], drafted: int, *, tree: bool, lookup: bool) -> tuple[float | str | None, str]:
+    """Acceptance length of a row and the form it came in; a text where the numbers are impossible.
+
+    A rate of accepted / drafted tokens gives AL only where every step drafts D tokens in a chain: not for trees, and
+    not for lookups, which draft in an unknown share of the steps.
+    """
     if drafted == 0:
         return 1.0, "acceptance_length"
     form = "acceptance_length"
@@ -131,7 +135,7 @@ def accepted(row: Mapping[str, Any], drafted: int, *, tree: bool) -> tuple[float
         if all(value is not None for value in values):
             length, form = 1.0 + sum(value or 0.0 for value in values), "per_position"
     rate = number(row.get("accept_rate"))
-    if length is None and rate is not None and not tree:
+    if length is None and rate is not None and not tree and not lookup:
         if not 0.0 <= rate <= 1.0:
             return f"acceptance rate {rate:g} is not a share", "rate"
         length, form = 1.0 + rate * drafted, "rate"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from specplan.planner.kernels.profile import GpuProfile, load_gpu
 from specplan.planner.messages import InputError
 from specplan.planner.models.architecture import Model, MoeFfn
-from specplan.planner.models.drafter import Drafter
+from specplan.planner.models.drafter import LOOKUP, Drafter
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import EnginePath, engine_path
 from specplan.planner.validate import names
@@ -124,7 +124,8 @@ def _point(case: Case, index: int, row: Mapping[str, Any], notes: Annotations) -
     if mechanism != "off" and drafted > 0:
         drafter = row_drafter(case, row, mechanism, target, inferred, assumed)
     verified, branches = _tree(case, row, drafted, mechanism)
-    length, form = accepted(row, drafted, tree=branches > 1 or (verified or 0) > drafted + 1)
+    tree = branches > 1 or (verified or 0) > drafted + 1
+    length, form = accepted(row, drafted, tree=tree, lookup=mechanism in LOOKUP)
     if isinstance(length, str):
         raise _MissingError(length)
     lengths = row_lengths(case, row, notes, assumed)

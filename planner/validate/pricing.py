@@ -70,7 +70,7 @@ def _price_group(mine: Sequence[Point], adjust: Adjust | None) -> dict[str, Arra
         batch,
         context,
         _column(point.acceptance_length or 1.0 for point in mine),
-        verified_tokens=_verified(mine, first, deployment),
+        verified_tokens=_verified(mine, first),
         branches=_column(point.branches for point in mine),
     )
     found |= {
@@ -81,10 +81,9 @@ def _price_group(mine: Sequence[Point], adjust: Adjust | None) -> dict[str, Arra
     return found
 
 
-def _verified(mine: Sequence[Point], first: Point, deployment: Deployment) -> Array | None:
+def _verified(mine: Sequence[Point], first: Point) -> Array | None:
     """Tokens of the verify pass where some row verifies a tree; None leaves them to the drafter's own rule."""
-    del deployment
-    if first.drafter is None or first.drafter.network is None or all(p.verified_tokens is None for p in mine):
+    if first.drafter is None or first.drafter.network is None or not any(p.tree for p in mine):
         return None
     return _column(p.draft_len + 1.0 if p.verified_tokens is None else p.verified_tokens for p in mine)
 

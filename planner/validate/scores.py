@@ -144,7 +144,7 @@ def trends(points: Sequence[Point], predicted: Array) -> Trends:
         if not (np.isfinite(measured) and np.isfinite(ours)):
             continue
         total += 1
-        right += _direction(measured) == _direction(ours) or abs(measured - ours) <= FLAT
+        right += bool(_direction(measured) == _direction(ours) or abs(measured - ours) <= FLAT)
     return Trends(total, right)
 
 
