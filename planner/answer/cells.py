@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from specplan.planner.acceptance.curve import interval
 from specplan.planner.answer.candidates import Column, candidate_columns, candidates_of_cell, off_of_cell
 from specplan.planner.answer.plan import Plan
