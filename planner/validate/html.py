@@ -20,11 +20,14 @@ def report_html(report: Report) -> str:
     """A page of its own: nothing is loaded from elsewhere."""
     head = report.headline.speedup
     found = "no row" if head.median is None else f"median {head.median:.3f}, 90th percentile {head.p90:.3f}"
+    summary = (
+        f"{report.directory}: {report.cases} cases, {report.rows} rows, {report.scored} scored, {len(report.refused)} "
+        f"listed with a reason. |ln(predicted / measured speedup)| of {report.headline.label}: {found} over "
+        f"{head.rows} rows."
+    )
     parts = [
         "<h1>specplan against published measurements</h1>",
-        f"<p>{html.escape(report.directory)}: {report.cases} cases, {report.rows} rows, {report.scored} scored, "
-        f"{len(report.refused)} listed with a reason. |ln(predicted / measured speedup)| of "
-        f"{html.escape(report.headline.label)}: {found} over {head.rows} rows.</p>",
+        f"<p>{html.escape(summary)}</p>",
         _scatter(report.scored_rows),
         "<h2>Rules on the same rows</h2>", _table(rule_rows(report.rules)),
     ]
