@@ -124,7 +124,7 @@ def _from_entries(
         sms=hardware.sms,
         launch_s=number("launch_s", family.launch_s),
         stream_bytes_per_s=entry.parameters["stream_bytes_per_s"],
-        math_flop_per_s=attention_math_rate(gpu, entry.engine, head_dim, stored),
+        math_flop_per_s=number("math_flop_per_s", attention_math_rate(gpu, entry.engine, head_dim, stored)),
         exp_per_s=hardware.exp_per_s,
         cta_bytes_per_s=number("cta_bytes_per_s", math.inf),
         unsplit_cta_bytes_per_s=_fair_cta_rate(gpu),
