@@ -29,7 +29,14 @@ def evaluate(question: Question) -> Plan:
     _, batch, context = grid([0], list(question.batch), list(question.context_tokens))
     lengths = None
     if question.input_tokens is not None and question.output_tokens is not None:
-        lengths = request_lengths(question.target, question.deployment, question.input_tokens, question.output_tokens)
+        lengths = request_lengths(
+            question.target,
+            question.deployment,
+            question.input_tokens,
+            question.output_tokens,
+            prefix_hit=question.prefix_hit,
+            disaggregated=question.disaggregated,
+        )
     off = off_value(question.target, question.deployment, batch, context, lengths)
     values = tuple(
         drafter_value(

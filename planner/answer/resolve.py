@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specplan.planner.answer.loads import Load, load_of
 from specplan.planner.answer.options import Option, options_of
 from specplan.planner.answer.places import Faults, model_reference, profile_reference
 from specplan.planner.config.load import LoadedConfig
@@ -38,6 +39,9 @@ class Question:
     temperature: float | None = None
     domain: str | None = None
     notes: tuple[Note, ...] = ()
+    prefix_hit: float = 0.0
+    disaggregated: bool = False     # prompts are processed on other GPUs
+    load: Load | None = None
 
 
 def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Question:
@@ -66,6 +70,7 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
     )
     _check_parallel(config, target, faults)
     options = options_of(loaded, target, faults)
+    load = load_of(config, loaded.base, options, faults)
     faults.stop()
     notes = [*loaded.notes, *target.notes, *_position_notes(config, target)]
     return Question(
@@ -74,8 +79,8 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         options=options,
         batch=config.workload.batch,
         context_tokens=config.workload.context_tokens,
-        input_tokens=config.workload.input_tokens,
-        output_tokens=config.workload.output_tokens,
+        input_tokens=config.workload.input_tokens if load is None else round(load.input_tokens),
+        output_tokens=config.workload.output_tokens if load is None else round(load.output_tokens),
         objective=config.objective,
         dtypes={
             "weights": target.weights.ffn if target.weights.experts == target.weights.ffn else target.weights.experts,
@@ -85,6 +90,9 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         temperature=config.workload.temperature,
         domain=config.workload.domain,
         notes=tuple(notes),
+        prefix_hit=config.workload.prefix_hit,
+        disaggregated=config.workload.disaggregated,
+        load=load,
     )
 
 

@@ -116,9 +116,18 @@ class DrafterValue:
         return self.off.batch * self.acceptance_length / ((self.step.step_s if step is None else step) * self.off.gpus)
 
 
-def request_lengths(target: Model, deployment: Deployment, input_tokens: float, output_tokens: float) -> Lengths:
-    """Lengths with the price of one prefill."""
-    seconds = prefill_s(target, deployment, input_tokens)
+def request_lengths(
+    target: Model,
+    deployment: Deployment,
+    input_tokens: float,
+    output_tokens: float,
+    *,
+    prefix_hit: float = 0.0,
+    disaggregated: bool = False,
+) -> Lengths:
+    """Lengths with the price of one prefill: nothing where other GPUs process prompts."""
+    cached = input_tokens * prefix_hit
+    seconds = 0.0 if disaggregated else prefill_s(target, deployment, input_tokens - cached, cached)
     return Lengths(input_tokens=input_tokens, output_tokens=output_tokens, prefill_s=seconds)
 
 

@@ -107,12 +107,13 @@ def speculative_step(
     )
 
 
-def prefill_s(target: Model, deployment: Deployment, input_tokens: float) -> float:
+def prefill_s(target: Model, deployment: Deployment, input_tokens: float, cached_tokens: float = 0.0) -> float:
     """Seconds that one inserted request of `input_tokens` takes from everyone else's decoding (E9).
 
-    Its roofline pass plus a fixed part per layer. The mean cached context of a prompt's tokens is half of it.
+    Its roofline pass plus a fixed part per layer. The mean context of a prompt's tokens is half of it, behind the
+    `cached_tokens` that a prefix cache already holds.
     """
-    work = tokens(1.0, input_tokens, input_tokens / 2.0)
+    work = tokens(1.0, input_tokens, cached_tokens + input_tokens / 2.0)
     recurrent = _recurrent_layers(target)
     fixed = deployment.path.constant("prefill_s_per_layer") * (target.layers - recurrent)
     fixed += deployment.path.constant("prefill_s_per_recurrent_layer") * recurrent
