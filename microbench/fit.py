@@ -21,9 +21,9 @@ from specplan.planner.messages import InputError
 
 ROWS_PER_NUMBER = 4         # fewer rows per free number are unstable (kernels.md, section 5: 16 for 4 numbers)
 LOSS_SCALE = 0.1            # residuals beyond 10 % count linearly, so that outliers cannot steer a fit
-FIT_ROWS = 6000             # rows of larger slices are sampled, the same ones everywhere; all are scored
 UNKNOWN = 1.0               # a number whose standard error exceeds itself (or its prior) is not known
-MAX_EVALUATIONS = 200
+MAX_EVALUATIONS = 300
+TOLERANCE = 1e-10           # tight, so that rounding to three digits gives the same digits everywhere
 
 SPANS: Mapping[str, Mapping[str, float]] = {
     # largest over smallest value that a column must cover, or the rows see one side of the equation only
@@ -63,7 +63,7 @@ def too_little(rows: Slice, target: Target) -> str | None:
 
 
 def fit_slice(rows: Slice, target: Target, hardware: Hardware, *, l2_warm: bool) -> Fit:
-    """The best of the target's equations on these rows.
+    """The best of the target's equations on these rows; ties go to the first.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def fit_slice(rows: Slice, target: Target, hardware: Hardware, *, l2_warm: bool)
     lack = too_little(rows, target)
     if lack is not None:
         raise InputError(f"{rows.name}: {lack}")
-    sample = subsample(rows, FIT_ROWS)
+    sample = subsample(rows)
     fits = [fit_candidate(sample, target, candidate, hardware, l2_warm=l2_warm) for candidate in target.candidates]
     return min(fits, key=lambda fit: fit.loss)
 
@@ -117,10 +117,11 @@ def _solve(
         return np.log(model({**fixed, **dict(zip(names, x * unit, strict=True))}, rows)) - measured
 
     solved = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=LOSS_SCALE,
-                           x_scale=np.maximum(np.abs(start), 1e-3), max_nfev=MAX_EVALUATIONS)
-    found = dict(zip(names, (float(value) for value in solved.x * unit), strict=True))
-    errors = np.asarray(residual(solved.x))
-    return found, _jacobian(residual, solved.x, low, high) / unit, errors, float(solved.cost) / len(rows)
+                           x_scale=np.maximum(np.abs(start), 1e-3), max_nfev=MAX_EVALUATIONS,
+                           ftol=TOLERANCE, xtol=TOLERANCE, gtol=TOLERANCE)
+    x = np.where(solved.x < low + 1e-6, low, np.where(solved.x > high - 1e-6, high, solved.x))   # onto the bounds
+    found = dict(zip(names, (float(value) for value in x * unit), strict=True))
+    return found, _jacobian(residual, x, low, high) / unit, np.asarray(residual(x)), float(solved.cost) / len(rows)
 
 
 def _jacobian(residual: Callable[[Array], Array], x: Array, low: Array, high: Array) -> Array:

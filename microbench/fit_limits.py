@@ -60,6 +60,11 @@ def _attention(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
     return cached + queries, 2.0 * width * scores * peak_factor
 
 
+def _prefill(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
+    moved, flop = _attention(c, target)
+    return moved, flop / 2      # causal
+
+
 def _gemm(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
     weights = c["n"] * c["k"] * BYTES_PER_WEIGHT[str(target.key["weight_dtype"])]
     return weights + 2.0 * c["rows"] * c["n"], 2.0 * c["rows"] * c["n"] * c["k"]
@@ -97,6 +102,6 @@ def _sparse(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
 
 
 _WORK: Mapping[Family, Callable[[Mapping[str, Array], Target], tuple[Array, Array]]] = {
-    "attention": _attention, "gemm": _gemm, "moe": _moe, "allreduce": _allreduce, "mla": _mla,
-    "recurrent": _recurrent, "sparse": _sparse,
+    "attention": _attention, "attention_math": _prefill, "gemm": _gemm, "moe": _moe, "allreduce": _allreduce,
+    "mla": _mla, "recurrent": _recurrent, "sparse": _sparse,
 }

@@ -49,7 +49,7 @@ def model_of(target: Target, candidate: Candidate, rows: Slice, hardware: Hardwa
     priors = {name: free.prior for name, free in candidate.free.items() if name != TABLE_SKEW}
     entry = entry_of(target, candidate, rows, priors)
     kernel = kernel_of(rows.family, entry, hardware)
-    timing = _TIMES[rows.family]
+    timing = TIMES[rows.family]
 
     def model(numbers: Mapping[str, float], rows: Slice) -> Array:
         replaced = dataclasses.replace(kernel, **{key: numbers[key] for key in numbers if key != TABLE_SKEW})
@@ -133,7 +133,7 @@ def _sparse(kernel: Any, rows: Slice, l2_warm: bool, skew: float) -> Array:
     return sparse_time(kernel, top_k=SPARSE_TOP_K, **{name: rows.columns[name] for name in names}).time_s
 
 
-_TIMES: Mapping[Family, Callable[[Any, Slice, bool, float], Array]] = {
+TIMES: Mapping[Family, Callable[[Any, Slice, bool, float], Array]] = {
     "attention": _attention, "gemm": _gemm, "moe": _moe, "allreduce": _allreduce, "mla": _mla,
     "recurrent": _recurrent, "sparse": _sparse,
 }

@@ -15,16 +15,18 @@ import numpy.typing as npt
 
 from specplan.planner.arrays import Array
 
-Family: TypeAlias = Literal["attention", "gemm", "moe", "allreduce", "mla", "recurrent", "sparse"]
+Family: TypeAlias = Literal["attention", "attention_math", "gemm", "moe", "allreduce", "mla", "recurrent", "sparse"]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 HELD_OUT = 0.3
 SPLITS = ("a", "b", "c")  # the three stated splits; the letter salts the hash that ranks the groups
+FIT_ROWS = 4000     # rows of larger slices are sampled for the fit; all are scored
 FOLDS = 4  # of families with few groups: every row is held out once
 
 GROUPED_BY: dict[Family, tuple[str, ...]] = {
     # a group is held out whole, so that no held-out row has a neighbour in the fit that differs in the easy axes only
     "attention": ("kv_heads", "group_size"),
+    "attention_math": ("query_heads", "kv_heads"),
     "gemm": ("n", "k"),
     "moe": ("hidden", "intermediate", "top_k", "experts", "tp", "ep"),
     "allreduce": ("message_bytes",),
@@ -88,7 +90,7 @@ class Slice:
 
 def group_labels(rows: Slice) -> npt.NDArray[np.int64]:
     """Number of the shape group of each row, in the order of the groups' keys."""
-    keys = np.stack([_group_column(rows, name) for name in GROUPED_BY[rows.family]], axis=1)
+    keys = np.stack([column_of(rows, name) for name in GROUPED_BY[rows.family]], axis=1)
     return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1), dtype=np.int64)
 
 
@@ -108,8 +110,8 @@ def folds(rows: Slice, split: str) -> list[Mask]:
     return [np.isin(labels, groups[fold::count]) for fold in range(count)]
 
 
-def subsample(rows: Slice, limit: int) -> Slice:
-    """At most `limit` rows, every n-th in the order of a hash: the same rows on every machine."""
+def subsample(rows: Slice, limit: int = FIT_ROWS) -> Slice:
+    """At most `limit` rows, the first in the order of a hash: the same rows on every machine."""
     if len(rows) <= limit:
         return rows
     stacked = np.stack([rows.columns[name] for name in sorted(rows.columns)], axis=1)
@@ -148,7 +150,8 @@ def _plain(value: object) -> str | int:
     return int(value) if isinstance(value, int | np.integer) else str(value)
 
 
-def _group_column(rows: Slice, name: str) -> Array:
+def column_of(rows: Slice, name: str) -> Array:
+    """A column by name; `group_size` is query heads per KV head."""
     if name == "group_size":
         return rows.columns["query_heads"] / rows.columns["kv_heads"]
     return rows.columns[name]
@@ -157,7 +160,7 @@ def _group_column(rows: Slice, name: str) -> Array:
 def _ranked_groups(rows: Slice, split: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     labels = group_labels(rows)
     first = np.unique(labels, return_index=True)[1]
-    keys = np.stack([_group_column(rows, name)[first] for name in GROUPED_BY[rows.family]], axis=1)
+    keys = np.stack([column_of(rows, name)[first] for name in GROUPED_BY[rows.family]], axis=1)
     digests = [hashlib.blake2b(f"{split}:{[float(v) for v in key]}".encode(), digest_size=8).digest() for key in keys]
     return np.asarray(sorted(range(len(keys)), key=lambda group: digests[group]), dtype=np.int64), labels
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from specplan.microbench.fit_rows import Mask, Slice
+import numpy as np
+
+from specplan.microbench.fit_rows import Mask, Slice, column_of
 from specplan.planner.kernels.entries import Key
 
 US = 1e-6
@@ -27,6 +30,20 @@ class Candidate:
     form: str
     fixed: Mapping[str, float] = field(default_factory=dict)
     free: Mapping[str, Free] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Keeps rows whose column lies between two values, both included."""
+
+    column: str
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __call__(self, rows: Slice) -> Mask:
+        """Rows to keep."""
+        values = column_of(rows, self.column)
+        return np.asarray((values >= self.low) & (values <= self.high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

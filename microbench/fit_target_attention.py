@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from specplan.microbench.fit_rows import Mask, Slice
-from specplan.microbench.fit_target import US, Candidate, Free, Target
-from specplan.planner.arrays import Array
+from specplan.microbench.fit_target import US, Candidate, Free, Target, Within
 from specplan.planner.kernels.entries import Hardware, Key
 
 _DESIGNS = {
@@ -22,10 +21,6 @@ _TRTLLM_DESIGNS = {"hopper": "xqa", "blackwell": "trtllm-gen", "blackwell-ultra"
 FA3_BLOCKS = {(64, "bf16"): 128, (128, "bf16"): 128, (192, "bf16"): 96, (256, "bf16"): 64,
               (64, "fp8"): 160, (128, "fp8"): 160, (192, "fp8"): 128, (256, "fp8"): 64}   # paged, without TMA
 FULL_STREAM = 0.93          # of the datasheet: what FA3 and trtllm-gen reach at large KV
-
-
-def _group(rows: Slice) -> Array:
-    return rows.columns["query_heads"] / rows.columns["kv_heads"]
 
 
 def attention_target(rows: Slice, hw: Hardware) -> Target:
@@ -41,19 +36,20 @@ def attention_target(rows: Slice, hw: Hardware) -> Target:
         return Target(id=f"{rows.engine}-{rows.kernel}", key=key, candidates=(), unfit="no equation for this kernel")
     keep: dict[str, Callable[[Slice], Mask]] = {}
     if design == "fa2":
-        keep["one query head per KV head: another kernel (cliff fa2-single-group)"] = lambda rows: _group(rows) > 1
+        keep["one query head per KV head: another kernel (cliff fa2-single-group)"] = Within("group_size", low=1.5)
     if design == "xqa":
-        keep["one query head per KV head: another kernel"] = lambda rows: _group(rows) > 1
-        keep["more than 32 query heads per KV head: fallback (cliff xqa-group)"] = lambda rows: _group(rows) <= 32
+        keep["one query head per KV head: another kernel"] = Within("group_size", low=1.5)
+        keep["more than 32 query heads per KV head: fallback (cliff xqa-group)"] = Within("group_size", high=32)
     if design == "flashinfer":
-        keep["one query head per KV head: another kernel"] = lambda rows: _group(rows) > 1
+        keep["one query head per KV head: another kernel"] = Within("group_size", low=1.5)
     if rows.engine == "trtllm" and design == "trtllm-gen":
-        keep["64 or more query heads per KV head: fallback (cliff trtllm-gen-group)"] = lambda rows: _group(rows) < 64
+        keep["64 or more query heads per KV head: fallback (cliff trtllm-gen-group)"] = Within("group_size", high=63)
     candidates = _CANDIDATES[design](hw, head_dim, kv, rows.engine)
     return Target(id=f"{rows.engine}-{design}", key=key, candidates=candidates, keep=keep)
 
 
-def _walk(hw: Hardware, *names: str) -> dict[str, Free]:
+def walk_numbers(hw: Hardware, *names: str) -> dict[str, Free]:
+    """Priors and bounds of numbers of the walk equations."""
     known = {
         "launch_s": Free(9 * US, 1 * US, 30 * US),
         "l2_gain": Free(1.6, 1.0, 10.0),
@@ -74,20 +70,20 @@ def _fa3(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, 
         "ctas_per_sm": 1, "split_cap": 32 if engine == "vllm" else 128,     # vLLM's cap under CUDA graphs
         "kv_block_tokens": FA3_BLOCKS[head_dim, kv],
     }
-    free = _walk(hw, "launch_s", "l2_gain", "block_s", "wave_s", "combine_s", "cta_bytes_per_s")
+    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "wave_s", "combine_s", "cta_bytes_per_s")
     return (Candidate(form="walk_fa3", fixed=fixed, free=free),)
 
 
 def _gen(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
     del head_dim, kv, engine
     fixed = {"stream_bytes_per_s": FULL_STREAM * hw.hbm_bytes_per_s, "ctas_per_sm": 1}
-    free = _walk(hw, "launch_s", "l2_gain", "block_s", "row_s")
+    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "row_s")
     return (Candidate(form="walk_gen", fixed=fixed, free=free),)
 
 
 def _fa2(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
     del head_dim, kv, engine
-    free = _walk(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s")
+    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s")
     base = {"tile_rows": 64, "row_tile": 64, "split_cap": 128}
     return tuple(
         Candidate(form="walk_fa2", fixed={**base, "ctas_per_sm": ctas, "kv_block_tokens": block}, free=free)
@@ -97,7 +93,7 @@ def _fa2(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, 
 
 def _tile(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
     del head_dim, kv, engine
-    free = _walk(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s")
+    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s")
     base = {"tile_rows": 16, "row_tile": 64, "split_cap": 128, "kv_block_tokens": 64}
     return tuple(Candidate(form="walk_tile", fixed={**base, "ctas_per_sm": ctas}, free=free) for ctas in (1, 2))
 

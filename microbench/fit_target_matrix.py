@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from specplan.microbench.fit_rows import Mask, Slice
-from specplan.microbench.fit_target import US, Candidate, Free, Target
+from specplan.microbench.fit_target import US, Candidate, Free, Target, Within
 from specplan.planner.kernels.entries import Hardware, Key
 from specplan.planner.models.dtypes import MATH_OF_WEIGHT
 
@@ -37,11 +37,11 @@ def gemm_target(rows: Slice, hw: Hardware) -> Target:
         return Target(id=identity, key=key, candidates=(), unfit=_LAUNCH_BOUND)
     keep: dict[str, Callable[[Slice], Mask]] = {
         "shape outside N and K of 1024 to 16384, N*K >= 4e6": _square,
-        f"more than {GEMM_ROWS} rows": lambda rows: rows.columns["rows"] <= GEMM_ROWS,
+        f"more than {GEMM_ROWS} rows": Within("rows", high=GEMM_ROWS),
     }
     if rows.engine == "vllm" and dtype == "fp8" and hw.arch == "blackwell":
-        keep["one row: twice as slow as two in this table"] = lambda rows: rows.columns["rows"] > 1
-    return Target(id=identity, key=key, candidates=_gemm_candidates(hw, dtype, name), keep=keep)
+        keep["one row: twice as slow as two in this table"] = Within("rows", low=2)
+    return Target(id=identity, key=key, candidates=gemm_candidates(hw, dtype, name), keep=keep)
 
 
 def _square(rows: Slice) -> Mask:
@@ -49,7 +49,8 @@ def _square(rows: Slice) -> Mask:
     return np.asarray((n >= 1024) & (n <= 16384) & (k >= 1024) & (k <= 16384) & (n * k >= 4e6))
 
 
-def _gemm_candidates(hw: Hardware, dtype: str, name: str) -> tuple[Candidate, ...]:
+def gemm_candidates(hw: Hardware, dtype: str, name: str) -> tuple[Candidate, ...]:
+    """Equations to try for a dense kernel: waves of fixed tiles for the hand-written Hopper ones, smooth for all."""
     peak, bandwidth = hw.dense(MATH_OF_WEIGHT[dtype]), hw.hbm_bytes_per_s
     rates = {
         "launch_s": Free(5 * US, 0.1 * US, 60 * US),
@@ -105,6 +106,15 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
     identity = f"{rows.engine}-{name}{variant}"
     if not stored:
         return Target(id=identity, key=key, candidates=(), unfit=f"no equation for {rows.variant['dtype']} experts")
+    return Target(
+        id=identity, key=key, default=default and not variant, only_by_name=bool(variant),
+        candidates=moe_candidates(hw, stored, activations),
+        keep={f"more than {MOE_TOKENS} tokens": Within("tokens", high=MOE_TOKENS)},
+    )
+
+
+def moe_candidates(hw: Hardware, stored: str, activations: str) -> tuple[Candidate, ...]:
+    """The expert equation with its fifth number per width, or per expert hit."""
     number_format = {"fp8": "fp8", "bf16": "bf16"}.get(activations) or MATH_OF_WEIGHT[stored]
     peak = hw.dense(number_format) or hw.dense("bf16")
     bandwidth = hw.hbm_bytes_per_s
@@ -116,8 +126,4 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
         TABLE_SKEW: Free(1.5, 0.1, 50.0),
     }
     per_width, per_expert = {"k_chain_s": Free(2 * US, 0.0, 20 * US)}, {"expert_s": Free(0.2 * US, 0.0, 5 * US)}
-    return Target(
-        id=identity, key=key, default=default and not variant, only_by_name=bool(variant),
-        candidates=tuple(Candidate(form="moe", free={**free, **extra}) for extra in (per_width, per_expert)),
-        keep={f"more than {MOE_TOKENS} tokens": lambda rows: rows.columns["tokens"] <= MOE_TOKENS},
-    )
+    return tuple(Candidate(form="moe", free={**free, **extra}) for extra in (per_width, per_expert))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from specplan.microbench.fit_rows import Mask, Slice
-from specplan.microbench.fit_target import US, Candidate, Free, Target
+from specplan.microbench.fit_target import US, Candidate, Free, Target, Within
 from specplan.microbench.fit_target_attention import attention_target
 from specplan.microbench.fit_target_matrix import gemm_target, moe_target
 from specplan.planner.kernels.entries import Hardware, Key
@@ -25,7 +25,7 @@ def _allreduce(rows: Slice, hw: Hardware) -> Target:
     del hw
     return Target(
         id=f"{rows.engine}-allreduce", key={"gpus": int(rows.variant["gpus"])}, candidates=(Candidate(form="bands"),),
-        keep={"message above 64 MiB": lambda rows: rows.columns["message_bytes"] <= ALLREDUCE_BYTES,
+        keep={"message above 64 MiB": Within("message_bytes", high=ALLREDUCE_BYTES),
               "spike above 1.5 times both neighbours": _no_spike},
     )
 
@@ -47,6 +47,11 @@ def _mla(rows: Slice, hw: Hardware) -> Target:
         return Target(id=identity, key=key, candidates=(), unfit="the path changes with the batch; no equation holds")
     if rows.engine == "sglang" and kv == "fp8" and hw.arch == "hopper":
         return Target(id=identity, key=key, candidates=(), unfit="8 times slower than bf16: a fallback path")
+    return Target(id=identity, key=key, candidates=mla_candidates(hw))
+
+
+def mla_candidates(hw: Hardware) -> tuple[Candidate, ...]:
+    """The absorbed MLA equation; on Blackwell, 32 heads per GPU run a slower kernel."""
     bandwidth, peak = hw.hbm_bytes_per_s, hw.dense("bf16")
     free = {
         "launch_s": Free(12 * US, 1 * US, 30 * US),
@@ -56,10 +61,10 @@ def _mla(rows: Slice, hw: Hardware) -> Target:
         "l2_gain": Free(1.4, 1.0, 10.0),
     }
     fixed: dict[str, float] = {}
-    if hw.arch.startswith("blackwell"):     # 32 heads per GPU run a slower kernel
+    if hw.arch.startswith("blackwell"):
         free["slow_factor"] = Free(1.35, 1.0, 3.0)
         fixed["slow_heads"] = 32
-    return Target(id=identity, key=key, candidates=(Candidate(form="mla", fixed=fixed, free=free),))
+    return (Candidate(form="mla", fixed=fixed, free=free),)
 
 
 def _recurrent(rows: Slice, hw: Hardware) -> Target:
@@ -80,10 +85,10 @@ def _recurrent(rows: Slice, hw: Hardware) -> Target:
 def _sparse(rows: Slice, hw: Hardware) -> Target:
     dsa = rows.variant["module"] == "glm5_dsa_attn"
     verify: dict[str, Callable[[Slice], Mask]] = {
-        "one query token: another kernel": lambda rows: rows.columns["query_len"] > 1,
-        "more than 64 query tokens: prefill": lambda rows: rows.columns["query_len"] <= 64,
-        "context below 2048 tokens" if dsa else "context below 256 tokens":
-            lambda rows: rows.columns["context_tokens"] >= (2048 if dsa else 256),
+        "one query token: another kernel": Within("query_len", low=2),
+        "more than 64 query tokens: prefill": Within("query_len", high=64),
+        "context below 2048 tokens" if dsa else "context below 256 tokens": Within(
+            "context_tokens", low=2048 if dsa else 256),
     }
     if dsa:
         width = hw.sms // 2 if hw.arch.startswith("blackwell") else hw.sms  # pairs of SMs share a token on Blackwell
@@ -99,7 +104,14 @@ def _sparse(rows: Slice, hw: Hardware) -> Target:
                   candidates=(Candidate(form="affine", free=affine),))
 
 
+def _prefill(rows: Slice, hw: Hardware) -> Target:
+    del hw
+    kernel = "" if rows.kernel not in ("triton", "vllm_triton_attn") else "beside the engine's default kernel"
+    key: dict[str, Key] = {"head_dim": int(rows.variant["head_dim"]), "kv_dtype": str(rows.variant["kv"])}
+    return Target(id=f"{rows.engine}-prefill", key=key, candidates=(Candidate(form="rate"),), unfit=kernel)
+
+
 _TARGETS: Mapping[str, Callable[[Slice, Hardware], Target]] = {
-    "attention": attention_target, "gemm": gemm_target, "moe": moe_target, "allreduce": _allreduce, "mla": _mla,
-    "recurrent": _recurrent, "sparse": _sparse,
+    "attention": attention_target, "attention_math": _prefill, "gemm": gemm_target, "moe": moe_target,
+    "allreduce": _allreduce, "mla": _mla, "recurrent": _recurrent, "sparse": _sparse,
 }

@@ -34,6 +34,7 @@ SYSTEMS: dict[str, str] = {
 ENGINES = ("vllm", "sglang", "trtllm")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_e4m3": "fp8", "w4a16_mxfp4": "mxfp4_w4a16"}
 MIN_CONTEXT_TOKENS = 256
+PREFILL_TOKENS, PREFILL_FLOP = 4096, 1e12
 MIN_ROWS = 16  # smaller slices are not worth a message, let alone a fit
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -182,6 +183,15 @@ def _attention_keep(c: Columns) -> dict[str, Mask]:
     }
 
 
+def _prefill_keep(c: Columns) -> dict[str, Mask]:
+    flop = 2.0 * c["batch_size"] * c["num_heads"] * np.square(c["isl"].astype(float)) * c["head_dim"]
+    return {
+        "sliding window": c.get("window_size", np.zeros(len(c["step"]))) == 0,
+        f"prompt below {PREFILL_TOKENS} tokens or {PREFILL_FLOP:g} FLOP: not bound by math":
+            (c["isl"] >= PREFILL_TOKENS) & (flop > PREFILL_FLOP),
+    }
+
+
 def _moe(c: Columns) -> dict[str, npt.NDArray[Any]]:
     return {
         "tokens": c["num_tokens"], "hidden": c["hidden_size"], "intermediate": c["inter_size"], "top_k": c["topk"],
@@ -227,6 +237,10 @@ TABLES: tuple[Table, ...] = (
           needs=("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "beam_width",
                  "kv_cache_dtype", "step"),
           optional=("window_size",), arguments=_attention, keep=_attention_keep,
+          labels=lambda c: {"head_dim": c["head_dim"], "kv": _dtype(c["kv_cache_dtype"])}),
+    Table(family="attention_math", folder="attention", file="context_attention_perf.parquet",
+          needs=("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "kv_cache_dtype", "step"),
+          optional=("window_size",), arguments=_attention, keep=_prefill_keep,
           labels=lambda c: {"head_dim": c["head_dim"], "kv": _dtype(c["kv_cache_dtype"])}),
     Table(family="gemm", folder="gemm", file="gemm_perf.parquet", needs=("gemm_dtype", "m", "n", "k"),
           arguments=lambda c: {"rows": c["m"], "n": c["n"], "k": c["k"]},

@@ -1,0 +1,196 @@
+"""`specplan fit MEASUREMENTS.jsonl`: the project's own measurements as slices, and the profile that they make.
+
+Measurements override the shipped numbers of what they measured: their entries serve every engine (`any`) and take the
+place of the base profile's entries with the same key; everything else of the base stays. Only timed points count;
+points with operands left in cache (`cold: false`) are left out, since a serving step finds none there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from specplan.microbench.fit_profile import FitReport, as_profile, write_profile
+from specplan.microbench.fit_rows import SPLITS, Family, Slice
+from specplan.microbench.fit_system import Fitted, Unfitted, fit_and_score
+from specplan.microbench.fit_target import Candidate, Target
+from specplan.microbench.fit_target_attention import walk_numbers
+from specplan.microbench.fit_target_matrix import gemm_candidates, moe_candidates
+from specplan.microbench.fit_targets import mla_candidates, target_of
+from specplan.microbench.measurements import Measurement, Measurements, read_measurements
+from specplan.planner.config.local_gpu import PROFILE_OF_DEVICE
+from specplan.planner.kernels.choice import ANY
+from specplan.planner.kernels.entries import FAMILIES, Entry, GpuProfile, Hardware, Key
+from specplan.planner.kernels.families import AttentionFamily, attention_families
+from specplan.planner.kernels.profile import load_gpu
+from specplan.planner.messages import Fault, InputError
+
+DESIGNS: Mapping[str, str] = {
+    # attention kernel of the sweep -> design in gpu_profiles/kernels/attention.yaml; others go by their own name
+    "flash-attn-2": "fa2", "flash-attn-3": "fa3", "flash-attn-4": "fa4", "flashinfer-fa2": "flashinfer",
+    "flashinfer-decode": "flashinfer", "sdpa-flash": "sdpa",
+}
+FREE_BY_FORM: Mapping[str, tuple[str, ...]] = {
+    "walk_fa3": ("launch_s", "stream_bytes_per_s", "block_s", "wave_s", "combine_s", "cta_bytes_per_s"),
+    "walk_fa2": ("launch_s", "stream_bytes_per_s", "block_s", "wave_s", "combine_s"),
+    "walk_tile": ("launch_s", "stream_bytes_per_s", "block_s", "wave_s"),
+    "walk_gen": ("launch_s", "stream_bytes_per_s", "block_s", "row_s"),
+}
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "gemm": ("rows", "n", "k"),
+    "attention": ("batch", "context_tokens", "query_len", "query_heads", "kv_heads"),
+    "mla": ("batch", "context_tokens", "query_len", "heads"),
+    "moe": ("tokens", "hidden", "intermediate", "experts", "top_k"),
+    "allreduce": ("message_bytes",),
+}
+FAMILY_OF_OP: Mapping[str, Family] = {
+    "gemm": "gemm", "lm_head": "gemm", "attention": "attention", "mla": "mla", "moe": "moe", "allreduce": "allreduce",
+}
+RANDOM_ROUTING = 1.0        # the sweep routes at random: neither balanced nor a power law
+
+
+def fit_measurements(path: Path, *, base: str | None = None, out: Path | None = None) -> FitReport:
+    """Profile of the measured GPU: its hardware and numbers from the base profile, measured kernels from the file.
+
+    `base` names the profile to start from; by default the one of the device that the file was measured on.
+
+    Raises
+    ------
+    InputError
+        No measurements, measurements of two devices, a device that no profile describes, or nothing that can be
+        fitted; the message says what is missing.
+    """
+    measured = read_measurements(path)
+    profile = load_gpu(_base_name(measured, base, path))
+    slices = measured_slices(measured)
+    results = [fit_and_score(rows, profile.hardware, l2_warm=False, splits=SPLITS, targets=_target) for rows in slices]
+    fitted = [item for item in results if isinstance(item, Fitted)]
+    if not fitted:
+        faults = [Fault((), f"{item.rows.name}: {item.reason}", str(path)) for item in results
+                  if isinstance(item, Unfitted)]
+        raise InputError(faults or [Fault((), "no timed point of a kernel that a profile describes", str(path))])
+    device = measured.environment.device_name
+    report = as_profile(profile, results, f"measured on {device} by specplan sweep, {measured.environment.started}")
+    report = dataclasses.replace(report, profile=_over(profile, report.profile), faults=measured.faults)
+    if out is not None:
+        write_profile(report, out)
+    return report
+
+
+def measured_slices(measured: Measurements) -> list[Slice]:
+    """Timed points by kernel and number format; the time of a point is the median of its samples."""
+    groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
+    warm: dict[tuple[str, ...], int] = defaultdict(int)
+    for point in measured.timed:
+        family = FAMILY_OF_OP.get(point.op)
+        if family is None:
+            continue
+        key = (family, point.kernel, *(f"{name}={value}" for name, value in _variant(point).items()))
+        if point.cold:
+            groups[key].append(point)
+        else:
+            warm[key] += 1
+    return [_slice(points, measured.environment.torch, warm[key]) for key, points in sorted(groups.items())]
+
+
+def _variant(point: Measurement) -> dict[str, str | int]:
+    if point.op == "attention":
+        return {"head_dim": int(point.shape["head_dim"]), "kv": point.dtypes.get("kv", "bf16")}
+    if point.op == "mla":
+        return {"kv": point.dtypes.get("kv", "bf16")}
+    if point.op == "allreduce":
+        return {"gpus": int(point.shape["gpus"])}
+    if point.op == "moe":
+        return {"dtype": point.dtypes.get("weight", "bf16"), "matrices": int(point.shape["matrices"])}
+    return {"dtype": point.dtypes.get("weight", "bf16")}
+
+
+def _slice(points: Sequence[Measurement], version: str, warm: int) -> Slice:
+    family = FAMILY_OF_OP[points[0].op]
+    columns = {name: np.array([float(point.shape[name]) for point in points]) for name in COLUMNS[family]}
+    if family in ("attention", "mla"):      # `context_tokens` of a measurement are those before the pass
+        columns["context_tokens"] = columns["context_tokens"] + columns["query_len"]
+    if family == "moe":
+        columns |= {name: np.full(len(points), value) for name, value in
+                    (("tp", 1.0), ("ep", 1.0), ("routing_skew", RANDOM_ROUTING))}
+    return Slice(
+        family=family, engine=ANY, version=version, kernel=points[0].kernel, variant=_variant(points[0]),
+        columns=columns, time_s=np.array([point.median_s for point in points]),
+        rejected={"operands left in cache by the call before": warm} if warm else {},
+    )
+
+
+def _target(rows: Slice, hw: Hardware) -> Target:
+    """What a slice of own measurements becomes: an entry for every engine, with the equations of its design."""
+    key: dict[str, Key]
+    if rows.family == "attention":
+        key = {"head_dim": int(rows.variant["head_dim"]), "kv_dtype": str(rows.variant["kv"])}
+        design = DESIGNS.get(rows.kernel, rows.kernel)
+        identity = f"{ANY}-{design}"
+        family = attention_families().get(design)
+        if family is None or family.form not in FREE_BY_FORM:
+            return Target(id=identity, key=key, candidates=(), unfit="no attention design of this name to fit")
+        return Target(id=identity, key=key, candidates=(_design(family, hw, int(rows.variant["head_dim"])),))
+    if rows.family == "gemm":
+        dtype = str(rows.variant["dtype"])
+        return Target(id=f"{ANY}-{rows.kernel}", key={"weight_dtype": dtype},
+                      candidates=_cold(gemm_candidates(hw, dtype, rows.kernel)))
+    if rows.family == "moe":
+        dtype = str(rows.variant["dtype"])
+        key = {"weight_dtype": dtype, "gated": rows.variant["matrices"] == 3}
+        return Target(id=f"{ANY}-{rows.kernel}", key=key, candidates=moe_candidates(hw, dtype, ""))
+    if rows.family == "mla":
+        return Target(id=f"{ANY}-{rows.kernel}", key={"kv_dtype": str(rows.variant["kv"])},
+                      candidates=_cold(mla_candidates(hw)))
+    return target_of(rows, hw)
+
+
+def _cold(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Without the gain of operands that stayed in L2: these measurements have none."""
+    return tuple(
+        dataclasses.replace(item, free={name: free for name, free in item.free.items() if name != "l2_gain"})
+        for item in candidates
+    )
+
+
+def _design(family: AttentionFamily, hw: Hardware, head_dim: int) -> Candidate:
+    """The equation of an attention design with its tiles and split rule."""
+    tiles = family.tiles(head_dim)
+    fixed = {"tile_rows": tiles[0] if family.form == "walk_tile" else tiles[-1], "row_tile": family.row_tile,
+             "split_cap": family.split.cap, "kv_block_tokens": family.split.kv_block_tokens,
+             "ctas_per_sm": family.ctas_per_sm}
+    return Candidate(form=family.form, fixed=fixed, free=walk_numbers(hw, *FREE_BY_FORM[family.form]))
+
+
+def _over(base: GpuProfile, measured: GpuProfile) -> GpuProfile:
+    """The base with each measured entry in the place of the base's entries of the same key."""
+    kernels = {}
+    for family in FAMILIES:
+        own = measured.entries(family)
+        keys = {tuple(sorted(entry.key.items())) for entry in own}
+        kept = [entry for entry in base.entries(family) if not _replaced(entry, keys)]
+        if own or kept:
+            kernels[family] = (*own, *kept)
+    named = {entry.evidence.source for entries in kernels.values() for entry in entries}
+    sources = {name: text for name, text in {**base.sources, **measured.sources}.items()
+               if name in named or name in base.hardware.sources}
+    return dataclasses.replace(measured, kernels=kernels, sources=sources, file=None)
+
+
+def _replaced(entry: Entry, keys: set[tuple[tuple[str, Key], ...]]) -> bool:
+    return tuple(sorted(entry.key.items())) in keys
+
+
+def _base_name(measured: Measurements, base: str | None, path: Path) -> str:
+    if base is not None:
+        return base
+    device = measured.environment.device_name
+    if device not in PROFILE_OF_DEVICE:
+        raise InputError([Fault((), f"measured on '{device}', which no shipped profile describes: name the profile to "
+                                    "start from (its hardware facts are kept)", str(path))])
+    return PROFILE_OF_DEVICE[device]
+
