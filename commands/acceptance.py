@@ -26,7 +26,7 @@ def read(
     as_json: Json = False,
 ) -> None:
     """Read acceptance from any engine's numbers, say which definition was found, and check its identities."""
-    from specplan.planner.acceptance.reading import canonical
+    from specplan.planner.acceptance.canonical import canonical
     from specplan.planner.engines.acceptance import read_files
 
     found = canonical(read_files(files, format=source_format, draft_len=draft_len))

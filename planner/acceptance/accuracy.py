@@ -15,18 +15,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from specplan.planner.acceptance.curve import Acceptance, acceptance_length, from_lengths, interval
-from specplan.planner.acceptance.library import (
-    LibraryCurve,
-    Tier,
-    acceptance,
-    average,
-    choose,
-    library,
-    others_than,
-    pooled,
-    target_key,
-)
+from specplan.planner.acceptance.curve import Acceptance, acceptance_length, interval
+from specplan.planner.acceptance.estimate import Tier, average, choose, others_than, pooled
+from specplan.planner.acceptance.forms import from_lengths
+from specplan.planner.acceptance.library import LibraryCurve, acceptance, library, target_key
 
 DRAFT_LEN = 3
 LEVEL = 0.9

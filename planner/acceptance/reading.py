@@ -11,19 +11,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from specplan.planner.acceptance.curve import (
-    Acceptance,
-    from_alpha,
-    from_histogram,
-    from_lengths,
-    from_per_position,
-    interval,
-)
-from specplan.planner.acceptance.intervals import wilson
+from specplan.planner.acceptance.curve import Acceptance
+from specplan.planner.acceptance.forms import from_alpha, from_histogram, from_lengths, from_per_position
 from specplan.planner.messages import Fault, InputError, Note
 
 NAN = math.nan
@@ -186,36 +178,6 @@ def acceptance_of(reading: Reading) -> Acceptance:
                         per_block=reading.per_block)
 
 
-def canonical(reading: Reading, level: float = 0.9) -> dict[str, Any]:
-    """The JSON of `specplan acceptance read`: null where the source does not tell."""
-    result: dict[str, Any] = {
-        "acceptance_length": reading.acceptance_length,
-        "per_position": _listed(reading.per_position),
-        "conditional": _listed(reading.conditional),
-        "draft_len": reading.draft_len,
-        "steps": reading.steps,
-        "drafted": reading.drafted,
-        "accepted": reading.accepted,
-        "source_format": reading.source_format,
-        "definition": reading.definition,
-        "interval": _interval(reading, level),
-        "checks": [{"identity": c.identity, "holds": c.holds, "detail": c.detail} for c in reading.checks],
-        "warnings": [{"code": note.code, "message": note.message} for note in reading.warnings],
-        "engine": reading.engine,
-        "histogram": _listed(reading.histogram),
-        "draft_fraction": reading.draft_fraction,
-        "alpha": reading.alpha,
-        "curve": {str(d): reading.lengths[d] for d in sorted(reading.lengths)} or None,
-        "draft_s": reading.draft_s,
-        "step_s": reading.step_s,
-        "labels": dict(reading.labels),
-        "files": list(reading.files),
-    }
-    if reading.contexts:
-        result["contexts"] = {f"{context:g}": canonical(one, level) for context, one in reading.contexts}
-    return result
-
-
 def reading_of(tally: Tally, *, source_format: str, engine: str, definition: str, draft_len: int | None,
                checks: Iterable[Check] = (), warnings: Iterable[Note] = (), labels: Mapping[str, str] | None = None,
                step_s: float | None = None, draft_s: float | None = None, per_block: bool = False) -> Reading:
@@ -252,20 +214,6 @@ def _tally_notes(tally: Tally) -> Iterable[Note]:
         yield Note("identity_broken", f"in {count} of {tally.records} records {doubt}")
 
 
-def _interval(reading: Reading, level: float) -> dict[str, Any] | None:
-    if reading.acceptance_length is None or (reading.draft_len is None and reading.alpha is None):
-        return None
-    if reading.draft_len is None:
-        return None
-    curve = acceptance_of(reading)
-    low, high = interval(curve, np.asarray([float(reading.draft_len)]), level)
-    per_position = None
-    if reading.per_position is not None and reading.steps:
-        per_position = [list(wilson(share * reading.steps, reading.steps, level)) for share in reading.per_position]
-    return {"level": level, "acceptance_length": [float(low[0]), float(high[0])], "per_position": per_position,
-            "from": "counted steps" if curve.steps else f"no counts: {curve.spread:.0%} of AL - 1 assumed"}
-
-
 def _shares(counts: Sequence[float], steps: float) -> tuple[float, ...]:
     return tuple(round(count / steps, 12) for count in counts)
 
@@ -278,7 +226,3 @@ def _add_up(into: list[float], values: Sequence[float]) -> None:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _listed(values: Sequence[float] | None) -> list[float] | None:
-    return None if values is None else list(values)

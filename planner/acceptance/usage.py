@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from specplan.planner.acceptance.curve import Acceptance, Rule, acceptance_length, from_lengths, with_rule
+from specplan.planner.acceptance.curve import Acceptance, Rule, acceptance_length
+from specplan.planner.acceptance.forms import from_lengths, with_rule
 from specplan.planner.messages import Fault, InputError, Note
 
 MIX_POINTS = 16     # a mix with an alpha, which knows every D, is tabulated up to here

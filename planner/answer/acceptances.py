@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from specplan.planner.acceptance.curve import (
-    Acceptance,
-    from_alpha,
-    from_histogram,
-    from_lengths,
-    from_per_position,
-    from_rate,
-)
+from specplan.planner.acceptance.curve import Acceptance
+from specplan.planner.acceptance.forms import from_alpha, from_histogram, from_lengths, from_per_position, from_rate
 from specplan.planner.config.schema import Acceptance as Stated
 from specplan.planner.messages import Fault, InputError
 
@@ -74,7 +68,7 @@ def _from_library(stated: Stated, mechanism: str, target: str) -> Acceptance:
 
 def library_estimate(mechanism: str, domain: str | Mapping[str, float], target: str) -> Acceptance:
     """The library's estimate for this drafter, target and kind of text; its notes say what was assumed."""
-    from specplan.planner.acceptance.library import nearest_curve  # noqa: PLC0415
+    from specplan.planner.acceptance.estimate import nearest_curve  # noqa: PLC0415
     from specplan.planner.acceptance.usage import mix  # noqa: PLC0415
 
     if isinstance(domain, str):

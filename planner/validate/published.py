@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from specplan.planner.acceptance.curve import from_lengths, interval
+from specplan.planner.acceptance.curve import interval
+from specplan.planner.acceptance.forms import from_lengths
 from specplan.planner.arrays import Array
 from specplan.planner.decide.uncertainty import speedup_range
 from specplan.planner.step.engine_paths import speedup_sd

@@ -13,6 +13,7 @@ from specplan.planner.acceptance.accuracy import (
     spread_by_tier,
 )
 from specplan.planner.acceptance.curve import acceptance_length, interval
+from specplan.planner.acceptance.estimate import nearest_curve
 from specplan.planner.acceptance.library import (
     acceptance,
     curve_facts,
@@ -24,12 +25,11 @@ from specplan.planner.acceptance.library import (
     library,
     library_curve,
     load_curve,
-    nearest_curve,
 )
 from specplan.planner.messages import InputError
 
 
-def test_every_curve_has_a_source_and_is_usable():
+def test_every_curve_has_a_source_and_is_usable() -> None:
     assert len(library()) == 237
     assert len({curve.id for curve in library()}) == 237
     for curve in library():
@@ -41,7 +41,7 @@ def test_every_curve_has_a_source_and_is_usable():
             "not stated", "mean of 11", "low_entropy_16k", "speed-bench throughput"}
 
 
-def test_inferencex_golden_rows_are_inside():
+def test_inferencex_golden_rows_are_inside() -> None:
     # SemiAnalysisAI/InferenceX golden_al_distribution, Aug 2026: Qwen3.5-397B MTP, thinking on
     curve = load_curve("golden-qwen3.5_mtp-thinking_on")
     assert curve.acceptance_length == (1.93, 2.73, 3.39, 3.97, 4.41, 4.80, 5.04, 5.21)
@@ -51,7 +51,7 @@ def test_inferencex_golden_rows_are_inside():
     assert library_curve(curve.id).labels["domain"] == "coding"
 
 
-def test_find_filters_by_all_that_is_given():
+def test_find_filters_by_all_that_is_given() -> None:
     assert {curve.mechanism for curve in find_curves(mechanism="mtp")} == {"mtp"}
     assert all(family_of(curve.domain) == "coding" for curve in find_curves(domain="coding"))
     assert {curve.domain for curve in find_curves(domain="gsm8k")} == {"gsm8k"}
@@ -59,7 +59,7 @@ def test_find_filters_by_all_that_is_given():
     assert find_curves(mechanism="mtp", target="no such") == ()
 
 
-def test_unknown_names_are_refused_with_the_nearest():
+def test_unknown_names_are_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="golden-dsv4_mtp-thinking_on"):
         load_curve("golden-dsv4_mtp-thinking")
     with pytest.raises(InputError, match="did you mean 'coding'"):
@@ -68,7 +68,7 @@ def test_unknown_names_are_refused_with_the_nearest():
         nearest_curve("draft_model", domain="coding")
 
 
-def test_estimate_takes_the_target_itself_where_it_can_and_says_so():
+def test_estimate_takes_the_target_itself_where_it_can_and_says_so() -> None:
     own, notes = nearest_curve("mtp", domain="coding", target="qwen3.5-397b-a17b")
     assert float(acceptance_length(own, 3.0)) == pytest.approx((3.39 + 3.33) / 2, abs=0.01)
     assert "this target and drafter" in notes[0].message
@@ -78,7 +78,7 @@ def test_estimate_takes_the_target_itself_where_it_can_and_says_so():
     assert "qwen3.5" in notes[0].message
 
 
-def test_interval_widens_with_the_distance():
+def test_interval_widens_with_the_distance() -> None:
     near, _ = nearest_curve("eagle3", domain="coding", target="minimax-m3", drafter="AMD EAGLE3.1 head")
     far, _ = nearest_curve("eagle3", domain="coding")
     farther, _ = nearest_curve("mtp", domain="math")
@@ -88,17 +88,17 @@ def test_interval_widens_with_the_distance():
     assert few.spread == learned_spread()["mechanism"]
 
 
-def test_mechanism_without_curves_has_a_stand_in_that_is_named():
+def test_mechanism_without_curves_has_a_stand_in_that_is_named() -> None:
     _, notes = nearest_curve("suffix", domain="chat")
     assert [note.code for note in notes] == ["acceptance_from_library", "acceptance_stand_in"]
 
 
-def test_stored_spread_is_what_leaving_out_teaches():
+def test_stored_spread_is_what_leaving_out_teaches() -> None:
     taught = spread_by_tier([*leave_targets_out(), *leave_heads_out()])
     assert learned_spread() == pytest.approx(taught, abs=0.001)
 
 
-def test_left_out_targets_are_predicted_and_covered_as_promised():
+def test_left_out_targets_are_predicted_and_covered_as_promised() -> None:
     table = {one.tier: one for one in accuracy()}
     overall = table["all targets left out"]
     assert overall.targets >= 25
@@ -110,6 +110,6 @@ def test_left_out_targets_are_predicted_and_covered_as_promised():
     assert f"{overall.coverage:.1%}" in text
 
 
-def test_families_do_not_overlap():
+def test_families_do_not_overlap() -> None:
     members = [member for group in families().values() for member in group]
     assert len(members) == len(set(members))

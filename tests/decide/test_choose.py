@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specplan.planner.acceptance.curve import from_alpha, from_per_position
+from specplan.planner.acceptance.forms import from_alpha, from_per_position
 from specplan.planner.decide.choose import choose
 from specplan.planner.decide.value import DrafterValue, Lengths, drafter_value, grid, off_value
 from specplan.planner.kernels.profile import load_gpu

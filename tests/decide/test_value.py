@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specplan.planner.acceptance.curve import from_alpha, from_per_position
+from specplan.planner.acceptance.forms import from_alpha, from_per_position
 from specplan.planner.decide.value import Lengths, drafter_value, grid, off_value, request_lengths
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.models.drafters import load_drafter

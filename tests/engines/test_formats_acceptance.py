@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from specplan.planner.acceptance.canonical import canonical
 from specplan.planner.acceptance.curve import acceptance_length
-from specplan.planner.acceptance.reading import acceptance_of, canonical
+from specplan.planner.acceptance.reading import acceptance_of
 from specplan.planner.engines.acceptance import read_files
 from specplan.planner.engines.plain import write_plain
 from specplan.planner.messages import InputError
@@ -62,7 +63,7 @@ KEYS = ("acceptance_length", "per_position", "conditional", "draft_len", "steps"
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_sample_gives_canonical_numbers(name):
+def test_sample_gives_canonical_numbers(name: str) -> None:
     length, draft_len, steps, drafted, accepted, per_position, source_format = SAMPLES[name]
     found = canonical(read_files([str(DATA / name)]))
     assert found["acceptance_length"] == pytest.approx(length, rel=1e-3 if name == "vllm-v0.log" else 1e-9)
@@ -74,7 +75,7 @@ def test_sample_gives_canonical_numbers(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_is_written_reads_back_the_same(name, tmp_path):
+def test_what_is_written_reads_back_the_same(name: str, tmp_path: Path) -> None:
     reading = read_files([str(DATA / name)])
     for suffix, text in ((".yaml", write_plain(reading)), (".json", json.dumps(canonical(reading)))):
         path = tmp_path / f"written{suffix}"
@@ -89,7 +90,7 @@ def test_what_is_written_reads_back_the_same(name, tmp_path):
                                        acceptance_length(acceptance_of(reading), draft_lens), atol=1e-9)
 
 
-def test_both_sglang_conventions_are_told_apart():
+def test_both_sglang_conventions_are_told_apart() -> None:
     new, old = (read_files([str(DATA / name)]) for name in ("sglang-new.log", "sglang-0.5.3.log"))
     assert "today" in new.definition
     assert "0.5.3" in old.definition
@@ -97,7 +98,7 @@ def test_both_sglang_conventions_are_told_apart():
     assert new.draft_len == old.draft_len
 
 
-def test_sglang_rate_that_fits_two_meanings_is_not_guessed(tmp_path):
+def test_sglang_rate_that_fits_two_meanings_is_not_guessed(tmp_path: Path) -> None:
     log = tmp_path / "sglang.log"
     log.write_text("Decode batch, #running-req: 1, #token: 9, accept len: 1.10, accept rate: 0.05, cuda graph: True\n")
     found = read_files([str(log)])
@@ -106,12 +107,12 @@ def test_sglang_rate_that_fits_two_meanings_is_not_guessed(tmp_path):
     assert read_files([str(log)], draft_len=2).draft_len == 2
 
 
-def test_old_vllm_length_without_bonus_is_noticed():
+def test_old_vllm_length_without_bonus_is_noticed() -> None:
     assert "without the bonus token" in read_files([str(DATA / "vllm-before-17908.log")]).definition
     assert "without" not in read_files([str(DATA / "vllm-0.9.log")]).definition
 
 
-def test_oldest_llama_line_asks_for_draft_len():
+def test_oldest_llama_line_asks_for_draft_len() -> None:
     path = str(DATA / "llama_cpp-oldest.log")
     with pytest.raises(InputError, match="--draft-len") as caught:
         read_files([path])
@@ -121,13 +122,13 @@ def test_oldest_llama_line_asks_for_draft_len():
     assert "ungated_assumed" in {note.code for note in found.warnings}
 
 
-def test_steps_without_a_draft_count_as_steps():
+def test_steps_without_a_draft_count_as_steps() -> None:
     found = read_files([str(DATA / "llama_cpp-ngram.log")])      # 861 steps, 690 of them with a draft
     assert found.steps == 861
     assert found.acceptance_length == pytest.approx(1 + 1186 / 861)
 
 
-def test_two_scrapes_are_differenced_in_vllm_counters():
+def test_two_scrapes_are_differenced_in_vllm_counters() -> None:
     names = [str(DATA / f"vllm-metrics-{one}.prom") for one in ("before", "after")]
     found = read_files(names)
     assert (found.steps, found.drafted, found.accepted) == (2000, 6000, 3600)
@@ -137,25 +138,25 @@ def test_two_scrapes_are_differenced_in_vllm_counters():
     assert "single_scrape" in {note.code for note in joined.warnings}
 
 
-def test_trtllm_gives_drafting_time_and_drops_repeated_rows():
+def test_trtllm_gives_drafting_time_and_drops_repeated_rows() -> None:
     found = read_files([str(DATA / "trtllm-metrics.json")])
     assert (found.draft_s, found.step_s) == pytest.approx((0.0042, 0.021))
     assert "repeated_rows" in {note.code for note in found.warnings}
 
 
-def test_trtllm_rows_polled_into_one_file(tmp_path):
+def test_trtllm_rows_polled_into_one_file(tmp_path: Path) -> None:
     polled = tmp_path / "iterations.jsonl"
     rows = (DATA / "trtllm-metrics.json").read_text().replace("\n", "")
     polled.write_text(rows + "\n[]\n" + rows + "\n")
     assert read_files([str(polled)]).steps == 16
 
 
-def test_aiperf_takes_the_token_weighted_length():
+def test_aiperf_takes_the_token_weighted_length() -> None:
     found = read_files([str(DATA / "aiperf-profile_export_aiperf.json")])
     assert "macro_mean" in {note.code for note in found.warnings}       # 3.25 over requests
 
 
-def test_golden_curves_need_a_choice_and_stay_curves():
+def test_golden_curves_need_a_choice_and_stay_curves() -> None:
     path = str(DATA / "inferencex-qwen3.5_mtp.yaml")
     with pytest.raises(InputError, match=r"thinking_on, .*/thinking_off"):
         read_files([path])
@@ -165,17 +166,17 @@ def test_golden_curves_need_a_choice_and_stay_curves():
     assert acceptance_of(found).known_draft_len == 8
 
 
-def test_speed_bench_column_is_selected():
+def test_speed_bench_column_is_selected() -> None:
     assert read_files([str(DATA / "speed-bench.csv")], select="coding").acceptance_length == 2.84
 
 
-def test_contexts_become_one_curve():
+def test_contexts_become_one_curve() -> None:
     curve = acceptance_of(read_files([str(DATA / "stated-contexts.yaml")]))
     assert acceptance_length(curve, np.array([[3.0]]), np.array([[2048.0, 8192.0, 32768.0]])).ravel() == pytest.approx(
         [2.8, 2.55, 2.3])
 
 
-def test_gzip_stdin_and_crlf_read_the_same(tmp_path, monkeypatch):
+def test_gzip_stdin_and_crlf_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = (DATA / "vllm-log.log").read_bytes()
     packed = tmp_path / "server.log.gz"
     packed.write_bytes(gzip.compress(raw))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from specplan.planner.acceptance.reading import canonical
+from specplan.planner.acceptance.canonical import canonical
 from specplan.planner.engines.acceptance import read_files
 from specplan.planner.messages import InputError
 
@@ -34,7 +34,7 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
     ])
 
 
-def test_damaged_samples_never_crash_and_never_mislead(tmp_path):
+def test_damaged_samples_never_crash_and_never_mislead(tmp_path: Path) -> None:
     rng = random.Random(20261129)
     samples = sorted(path for path in DATA.iterdir() if path.suffix != ".md")
     truth = {name: read_files([str(DATA / name)]) for name in CONFIRMED}
@@ -55,6 +55,7 @@ def test_damaged_samples_never_crash_and_never_mislead(tmp_path):
         assert length is None or 1.0 <= length <= 1.0 + (found.draft_len or 1e3)
         if sample.name in truth and length is not None:
             known = truth[sample.name]
+            assert known.acceptance_length is not None
             same = abs(length - known.acceptance_length) <= 0.01 * known.acceptance_length
             if not same and {n.code for n in found.warnings} <= {n.code for n in known.warnings}:
                 silent.append((sample.name, length, raw))

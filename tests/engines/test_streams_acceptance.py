@@ -20,7 +20,7 @@ NOISE = "INFO 11-20 10:00:00 [async_llm.py:123] Added request. prompt: 'accept t
     "vllm-log.log", "vllm-0.9.log", "sglang-new.log", "llama_cpp-june-2026.log", "lmdeploy.log",
     "aiperf-profile_export.jsonl", "ik_llama-table.txt",
 ])
-def test_block_edges_change_nothing(name, tmp_path, monkeypatch):
+def test_block_edges_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DATA / name).read_text() * 7
     path = tmp_path / name
     path.write_text("\n".join(f"{NOISE}\n{line}" for line in text.splitlines()) + "\n")
@@ -33,7 +33,7 @@ def test_block_edges_change_nothing(name, tmp_path, monkeypatch):
     assert cut.per_position == (whole.per_position and pytest.approx(whole.per_position))
 
 
-def log(path, name, size):
+def log(path: Path, name: str, size: int) -> Path:
     lines = "".join(f"{NOISE}\n" for _ in range(20)) + (DATA / name).read_text()
     with path.open("w") as file:
         for _ in range(size // len(lines) + 1):
@@ -43,7 +43,7 @@ def log(path, name, size):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["vllm-log.log", "sglang-new.log", "llama_cpp-june-2026.log"])
-def test_log_is_read_at_50_mb_per_s(name, tmp_path):
+def test_log_is_read_at_50_mb_per_s(name: str, tmp_path: Path) -> None:
     path = log(tmp_path / "server.log", name, 150_000_000)
     start = time.process_time()
     read_files([str(path)])
@@ -51,7 +51,7 @@ def test_log_is_read_at_50_mb_per_s(name, tmp_path):
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_log(tmp_path):
+def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     peaks = []
     for size in (40_000_000, 160_000_000):
         path = log(tmp_path / "server.log", "vllm-log.log", size)
