@@ -38,6 +38,8 @@ def recommend(
     max_draft_len: Annotated[int | None, typer.Option(help="Longest draft to consider.")] = None,
     emit: Annotated[str | None, typer.Option(metavar="ENGINE[:VERSION]", help="Print a configuration.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the emitted configuration here.")] = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Check the answer under load by simulation.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     allow_preliminary: Preliminary = False, as_json: Json = False, verbose: Verbose = False,
 ) -> None:
     """Say which mechanism and draft length to run, and what it gains over plain decoding."""
@@ -49,14 +51,21 @@ def recommend(
 
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, objective=objective, engine=engine,
                    max_draft_len=max_draft_len)
-    answer = answer_question(loaded, allow_preliminary=allow_preliminary)
+    if simulate:
+        from specplan.planner.output.progress import progress
+
+        with progress("simulating") as report:
+            answer = answer_question(loaded, allow_preliminary=allow_preliminary, simulate_seed=seed, progress=report)
+    else:
+        answer = answer_question(loaded, allow_preliminary=allow_preliminary)
     if emit is not None:
         _emit(answer, emit, output)
     elif as_json:
         print_json(answer_json(answer))
     else:
         print_answer(answer, verbose=verbose)
-    if not any(cell.off.fits_memory for cell in answer.cells):
+    missed = answer.load is not None and answer.load.slo is not None and not answer.load.slo.met
+    if missed or not any(cell.off.fits_memory for cell in answer.cells):
         raise typer.Exit(1)     # nothing feasible
 
 

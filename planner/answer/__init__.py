@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from specplan.planner.answer.plan import evaluate
 from specplan.planner.answer.resolve import resolve
 from specplan.planner.answer.types import Answer
 from specplan.planner.config.load import LoadedConfig, Overrides, load_config
+from specplan.planner.messages import InputError
 
 if TYPE_CHECKING:
     from specplan.planner.answer.explanation import Explanation
@@ -20,17 +22,36 @@ __all__ = ["Answer", "explain", "recommend"]
 Source = str | Path | Mapping[str, Any] | LoadedConfig
 
 
-def recommend(cfg: Source, overrides: Overrides | None = None, *, allow_preliminary: bool = False) -> Answer:
+def recommend(
+    cfg: Source,
+    overrides: Overrides | None = None,
+    *,
+    allow_preliminary: bool = False,
+    simulate_seed: int | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Answer:
     """Which mechanism and draft length to run, and what it gains.
 
-    `cfg` is the path of a cfg.yaml (or of a config.json, with `overrides.gpu`), or a mapping of the same keys.
+    `cfg` is the path of a cfg.yaml (or of a config.json, with `overrides.gpu`), or a mapping of the same keys. With
+    `simulate_seed`, a discrete simulation stands beside the closed form of the load; it reports to `progress`.
 
     Raises
     ------
     InputError
         With all faults of the configuration.
     """
-    return build_answer(evaluate(resolve(load_config(cfg, overrides), allow_preliminary=allow_preliminary)))
+    question = resolve(load_config(cfg, overrides), allow_preliminary=allow_preliminary)
+    answer = build_answer(evaluate(question))
+    if question.load is None:
+        if simulate_seed is not None:
+            raise InputError("--simulate needs a load: workload.request_rate, concurrency or slo")
+        return answer
+    from specplan.planner.answer.load_answer import checked_by_simulation, load_answer  # noqa: PLC0415 - the same
+
+    load = load_answer(question)
+    if load is not None and simulate_seed is not None:
+        load = replace(load, simulation=checked_by_simulation(question, seed=simulate_seed, progress=progress))
+    return replace(answer, load=load)
 
 
 def explain(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specplan.planner.answer.load_types import LoadAnswer
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
@@ -156,6 +157,7 @@ class Answer:
     provenance: tuple[Provenance, ...]
     schedule: ScheduleAnswer | None = None
     deployment: DraftPlan | None = None     # what the engines' configuration writers take
+    load: LoadAnswer | None = None          # under a request rate, a number of users or a latency target
 
     @property
     def cell(self) -> Cell:

@@ -49,6 +49,10 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
         out.print(_candidates_table(answer.cell))
     if answer.schedule is not None:
         out.print(_schedule_lines(answer.schedule))
+    if answer.load is not None:
+        from specplan.planner.output.load_tables import print_load  # noqa: PLC0415 - only where a load was stated
+
+        print_load(answer.load, out)
     out.print(_guidelines_table(answer))
     _print_warnings(answer, verbose=verbose)
 

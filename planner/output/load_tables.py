@@ -1,0 +1,76 @@
+"""The answer under a load as tables: what carries the rate, what users see, what meets the target, what it costs."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from specplan.planner.answer.load_answer import label_of
+from specplan.planner.answer.load_types import LoadAnswer, LoadRow
+from specplan.planner.output.tables import framed, ms
+
+
+def print_load(load: LoadAnswer, out: Console) -> None:
+    """Findings first, then one row per way to run."""
+    asked = f"{load.request_rate:g} requests/s" if load.request_rate is not None else (
+        f"{load.concurrency} users" if load.concurrency is not None else "90 % of what each option carries"
+    )
+    lengths = f"{load.input_tokens:.0f} tokens in, {load.output_tokens:.0f} out"
+    lengths += f", {load.prefix_hit:.0%} of the prompt cached" if load.prefix_hit else ""
+    lengths += ", prompts processed on other GPUs" if load.disaggregated else ""
+    out.print(f"[bold]Under load[/] ({asked}; {lengths}): {escape(load.finding)}")
+    if load.slo is not None:
+        out.print(f"[bold]{'Target met' if load.slo.met else 'Target not met'}[/]: {escape(load.slo.finding)}")
+    out.print(_table(load))
+    for check in load.simulation:
+        ttft = "" if check.ttft_closed_s is None else (
+            f", TTFT {ms(check.ttft_closed_s)} ms against {ms(check.ttft_s)} ms"
+        )
+        out.print(
+            f"Simulated {escape(check.label)} ({check.requests} requests, seed {check.seed}): TPOT "
+            f"{ms(check.tpot_closed_s)} ms against {ms(check.tpot_s)} ms simulated, throughput "
+            f"{check.tokens_per_s_closed:.0f} against {check.tokens_per_s:.0f} tokens/s{ttft}",
+        )
+    if load.simulation:
+        out.print()
+
+
+def _table(load: LoadAnswer) -> Table:
+    top = f"p{load.percentile:g}"
+    table = framed("steady state: requests/s carried, what users see (a step brings several tokens: a gap is not a TPOT)")
+    table.add_column("run", no_wrap=True)
+    names = ["slots", "carries/s", "TPOT ms", top, f"gap {top}"]
+    names += [] if load.disaggregated else ["TTFT ms", top]
+    names += ["answer s", "tok/s/user", "/GPU"]
+    names += [] if load.price_per_gpu_hour is None else ["cost/M"]
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    if load.slo is not None:
+        table.add_column("target", no_wrap=True)
+    rows = list(load.rows)
+    if load.slo is not None and load.slo.choice is not None:
+        rows.insert(0, load.slo.choice)
+    for row in rows:
+        cells = [escape(label_of(row)), *_figures(row, load)]
+        if load.slo is not None:
+            cells.append("met" if row.meets_target else f"no: {row.binds}")
+        table.add_row(*cells)
+    return table
+
+
+def _figures(row: LoadRow, load: LoadAnswer) -> list[str]:
+    found = [
+        str(row.max_batch), f"{row.saturation_rate:.2f}", ms(row.tpot_s), ms(row.tpot_top_s),
+        ms(row.step_gap_top_s),
+    ]
+    if not load.disaggregated:
+        found += [_endless(row.ttft_s, 1e3), _endless(row.ttft_top_s, 1e3)]
+    found += [
+        _endless(row.request_s, 1.0, digits=2), f"{row.tokens_per_s_per_user:.0f}", f"{row.tokens_per_s_per_gpu:.0f}",
+    ]
+    return found if row.cost_per_million_tokens is None else [*found, f"{row.cost_per_million_tokens:.3f}"]
+
+
+def _endless(seconds: float | None, scale: float, digits: int = 0) -> str:
+    return "endless" if seconds is None else f"{seconds * scale:.{digits}f}"
