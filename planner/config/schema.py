@@ -22,7 +22,7 @@ WeightDtype: TypeAlias = Literal[
     "iq2_xxs", "q2_k", "iq3_xxs", "q3_k_m", "iq4_xs", "q4_0", "q4_k_s", "q4_k_m", "q4_k_xl", "q5_k_m", "q5_k_xl",
     "q6_k", "q6_k_xl", "q8_0", "q8_k_xl",
 ]
-KvDtype: TypeAlias = Literal["bf16", "fp16", "fp8", "int8", "nvfp4", "q8_0", "q4_0"]
+KvDtype: TypeAlias = Literal["fp32", "bf16", "fp16", "fp8", "int8", "nvfp4", "q8_0", "q4_0"]
 ActivationDtype: TypeAlias = Literal["fp32", "bf16", "fp16"]
 ACCEPTANCE_FORMS = (
     "per_position", "alpha", "acceptance_length", "rate", "histogram", "file", "library", "domain",
