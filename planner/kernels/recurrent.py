@@ -11,6 +11,7 @@ from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
 STATE_BYTES = 4.0       # states are kept in fp32
+L2_SHARE = 0.75         # of the L2 keeps states, copies per token included, from one call to the next (tables only)
 CONV_S = 3e-6           # causal convolution beside the state kernel: 1.6 to 4.5 us flat (kernel_params.yaml)
 
 
@@ -49,7 +50,8 @@ def recurrent_time(
     """
     q = np.asarray(query_len, dtype=float)
     state = STATE_BYTES * np.asarray(batch, dtype=float) * heads * key_dim * value_dim
-    stream = np.where(l2_warm & (state <= kernel.l2_bytes), kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
+    warm = l2_warm & (state * (1.0 + q) / 2.0 <= L2_SHARE * kernel.l2_bytes)
+    stream = np.where(warm, kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
     memory = state * (1.0 + q) / stream
     fixed = kernel.launch_s + kernel.conv_s + kernel.token_s * (q - 1.0)
     return KernelTime(time_s=memory + fixed, parts={"memory": memory, "launch": np.asarray(fixed)})
