@@ -22,6 +22,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "init": "plan",
     "schema": "plan",
     "acceptance": "acceptance",
+    "validate": "validate",
     "check": "engines",
     "compare": "engines",
     "op": "op",

@@ -1,0 +1,57 @@
+"""`specplan validate ...`: predictions beside measurements, published or your own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specplan.commands.options import Json, print_json, write_text
+
+validate_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Score predictions against measurements."
+)
+app = typer.Typer(rich_markup_mode=None)
+app.add_typer(validate_app, name="validate")
+
+Collection = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of YAML files with measured cases.")]
+Annotations = Annotated[
+    Path | None, typer.Option(help="Facts that the sources do not state (lengths, hardware, engine paths).")
+]
+
+
+@validate_app.command(epilog="Example: specplan validate published tests/data/published --html report.html")
+def published(
+    directory: Collection,
+    annotations: Annotations = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the scatter and all tables.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict every published row, and score specplan and simpler rules on the same rows."""
+    from specplan.planner.output.validation import print_report
+    from specplan.planner.validate.html import report_html
+    from specplan.planner.validate.published import validate_published
+    from specplan.planner.validate.report import report_json
+
+    report = validate_published(directory, annotations=annotations)
+    if html is not None:
+        write_text(html, report_html(report))
+    if as_json:
+        print_json(report_json(report))
+    else:
+        print_report(report)
+
+
+@validate_app.command(epilog="Example: specplan validate anchor tests/data/published")
+def anchor(directory: Collection, annotations: Annotations = None, as_json: Json = False) -> None:
+    """Anchor each published sweep on plain decoding and one or two of its rows, and predict the others."""
+    from specplan.planner.output.validation import print_anchor_report
+    from specplan.planner.validate.anchored import validate_anchor
+    from specplan.planner.validate.report import report_json
+
+    report = validate_anchor(directory, annotations=annotations)
+    if as_json:
+        print_json(report_json(report))
+    else:
+        print_anchor_report(report)
