@@ -19,8 +19,8 @@ def print_report(report: Report) -> None:
     """Print scores by slice, the rules on the same rows, and what could not be scored."""
     out = console()
     out.print(
-        f"[bold]{escape(report.directory)}[/]: {report.cases} cases, {report.rows} rows, {report.scored} scored; errors "
-        "are |ln(predicted / measured speedup)|"
+        f"[bold]{escape(report.directory)}[/]: {report.cases} cases, {report.rows} rows, {report.scored} scored; "
+        "errors are |ln(predicted / measured speedup)|"
     )
     for kind in dict.fromkeys(item.kind for item in report.slices):
         rows = slice_rows(report.of_kind(kind))
