@@ -17,11 +17,16 @@ app = typer.Typer(rich_markup_mode=None)
 app.add_typer(acceptance_app, name="acceptance")
 
 
-@acceptance_app.command("read", epilog="Example: specplan acceptance read server.log --json")
+@acceptance_app.command(
+    "read",
+    epilog="Examples: specplan acceptance read server.log --json; "
+    "specplan acceptance read speed-bench.csv --select coding -o acceptance.json",
+)
 def read(
     files: Annotated[list[str], typer.Argument(help="Logs, metrics, benchmark results; - is standard input.")],
     source_format: Annotated[str, typer.Option("--format", help="auto, or whose numbers these are.")] = "auto",
     draft_len: Annotated[int | None, typer.Option(help="Draft length, where the source does not tell.")] = None,
+    select: Annotated[str | None, typer.Option(metavar="NAME", help="Which of several curves in a file.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write a file that cfg.yaml takes.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -29,7 +34,7 @@ def read(
     from specplan.planner.acceptance.canonical import canonical
     from specplan.planner.engines.acceptance import read_files
 
-    found = canonical(read_files(files, format=source_format, draft_len=draft_len))
+    found = canonical(read_files(files, format=source_format, draft_len=draft_len, select=select))
     if output is not None:
         write_text(output, json.dumps(found, indent=1, allow_nan=False) + "\n")
     for warning in found["warnings"]:

@@ -114,6 +114,26 @@ def test_acceptance_read_prints_the_canonical_form_and_writes_what_cfg_takes(tmp
         assert answer["recommendation"]["acceptance_length"] is not None
 
 
+@pytest.mark.parametrize(("file", "choice", "length"), [
+    ("inferencex-qwen3.5_mtp.yaml", "thinking_off", 4.71), ("inferencex-qwen3.5_mtp.yaml", "thinking_on", 5.21),
+    ("speed-bench.csv", "coding", 2.84),
+])
+def test_acceptance_read_selects_one_of_several_curves(file: str, choice: str, length: float) -> None:
+    path = str(DATA / "acceptance" / file)
+    found = run("acceptance", "read", path, "--select", choice, "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["acceptance_length"] == length
+    wrong = run("acceptance", "read", path, "--select", choice[:-1])
+    assert wrong.exit_code == 2
+    assert f"--select {choice[:-1]} names no curve" in wrong.output
+
+
+def test_acceptance_read_lists_the_curves_to_select_from() -> None:
+    asked = run("acceptance", "read", str(DATA / "acceptance" / "inferencex-qwen3.5_mtp.yaml"))
+    assert asked.exit_code == 2
+    assert "choose one with --select" in asked.output
+
+
 def test_acceptance_faults_of_a_file_name_the_key(tmp_path: Path) -> None:
     cfg = tmp_path / "cfg.yaml"
     cfg.write_text(
