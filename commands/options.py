@@ -94,12 +94,16 @@ def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
 
 def write_text(file: Path, text: str, *, replace: bool = True) -> None:
     """Write a file whole or not at all; a fault says why it cannot be."""
-    if file.exists() and not replace:
-        raise InputError([Fault((), "exists; --force replaces it", file=str(file))])
-    part = file.with_name(f".{file.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError([Fault((), f"cannot be written: {error.strerror}", file=str(file))]) from None
+        if file.exists() and not replace:
+            raise InputError([Fault((), "exists; --force replaces it", file=str(file))])
+        part = file.with_name(f".{file.name}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(file)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:      # ValueError: no name that a file can have
+        why = getattr(error, "strerror", None) or error
+        raise InputError([Fault((), f"cannot be written: {why}", file=str(file))]) from None

@@ -8,6 +8,7 @@ from pathlib import Path
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.forms import from_alpha, from_histogram, from_lengths, from_per_position, from_rate
 from specplan.planner.config.schema import Acceptance as Stated
+from specplan.planner.config.text_file import user_path
 from specplan.planner.messages import Fault, InputError
 
 BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
@@ -49,7 +50,7 @@ def _from_file(stated: Stated, base: Path) -> Acceptance:
     from specplan.planner.engines.acceptance import read_files  # noqa: PLC0415
 
     assert stated.file is not None
-    path = stated.file if stated.file == "-" else str(base / Path(stated.file).expanduser())
+    path = stated.file if stated.file == "-" else str(user_path(stated.file, base))
     try:
         return acceptance_of(read_files([path], draft_len=stated.draft_len))
     except InputError as error:

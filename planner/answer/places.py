@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Reference
+from specplan.planner.config.text_file import user_path
 from specplan.planner.messages import Fault, InputError, KeyPath
 from specplan.planner.models.reader import model_names
 
@@ -44,13 +45,13 @@ class Faults:
 def model_reference(reference: Reference, base: Path) -> Reference:
     """A path is relative to the configuration's folder; a preset name or a mapping stays."""
     if isinstance(reference, str) and reference not in model_names() and _looks_like_path(reference):
-        return str(base / Path(reference).expanduser())
+        return str(user_path(reference, base))
     return reference
 
 
 def profile_reference(reference: str, base: Path) -> str:
     """The same for a GPU profile."""
-    return str(base / Path(reference).expanduser()) if _looks_like_path(reference) else reference
+    return str(user_path(reference, base)) if _looks_like_path(reference) else reference
 
 
 def _looks_like_path(text: str) -> bool:

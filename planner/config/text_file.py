@@ -40,6 +40,22 @@ def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
         raise InputError([Fault((), "is not UTF-8 text", file=name, line=line)]) from None
 
 
+def user_path(written: str, base: Path = Path()) -> Path:
+    """Path that a user wrote, from `base`; `~` is a home folder."""
+    try:
+        return base / Path(written).expanduser()
+    except RuntimeError:        # no such user, or no home
+        raise InputError([Fault((), "starts with ~, and there is no such home folder", file=written)]) from None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; there is none by a name that no file can have."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def _siblings(path: Path) -> list[str]:
     parent = path.parent
     return [entry.name for entry in parent.iterdir()] if parent.is_dir() else []

@@ -29,8 +29,8 @@ def open_bytes(path: str) -> Iterator[IO[bytes]]:
     with contextlib.ExitStack() as opened:
         try:
             stream: Any = sys.stdin.buffer if path == "-" else opened.enter_context(Path(path).open("rb"))
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:      # ValueError: a path with a zero byte
+            raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
         head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
         if head == b"\x1f\x8b":
             stream = opened.enter_context(gzip.GzipFile(fileobj=stream))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from specplan.planner.config.text_file import exists
 from specplan.planner.messages import Fault, InputError, Note, nearest
 from specplan.planner.models.architecture import LayerGroup, Model
 from specplan.planner.models.counts import active_parameters
@@ -125,11 +126,12 @@ def _draft_shape(kind: Mechanism, target: Model, model: Reference | None) -> Dra
     else:
         named = next((entry for entry in entries if entry["name"] == str(model)), None)
         path = Path(model)
-        if named is None and not path.exists() and path.suffix != ".json":
+        if named is None and not exists(path) and path.suffix != ".json":
             raise InputError(f"unknown drafter '{model}'{nearest(str(model), [e['name'] for e in entries])}; give one "
                              "of specplan's drafter names or the path of its config.json")
-        values = named or read_json(path / "config.json" if path.is_dir() else path)
-        name = str(model) if named else (path if path.is_dir() else path.resolve().parent).name
+        folder = exists(path) and path.is_dir()
+        values = named or read_json(path / "config.json" if folder else path)
+        name = str(model) if named else (path if folder else path.resolve().parent).name
     found = config_mechanism(values)
     if found is not None and found != kind:
         raise InputError(f"{name} is a drafter for {found}, not for {kind}")

@@ -17,13 +17,16 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.is_dir():
             raise InputError([Fault((), "is a directory", str(path))])
-        if path.stat().st_size > LARGEST_FILE_BYTES:
+        with path.open("rb") as stream:
+            raw = stream.read(LARGEST_FILE_BYTES + 1)    # a device has no size beforehand
+        if len(raw) > LARGEST_FILE_BYTES:
             raise InputError([Fault((), f"is larger than {LARGEST_FILE_BYTES // 10**6} MB", str(path))])
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError([Fault((), f"cannot be read: {error.strerror or error}", str(path))]) from None
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError([Fault((), "is not a text file", str(path))]) from None
+    except (OSError, ValueError) as error:      # ValueError: a path with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise InputError([Fault((), f"cannot be read: {why}", str(path))]) from None
     if not text.strip():
         raise InputError([Fault((), "is empty", str(path))])
     try:

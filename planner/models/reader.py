@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from specplan.planner.config.text_file import exists
 from specplan.planner.messages import Fault, InputError, nearest
 from specplan.planner.models.architecture import Layer, LayerGroup, Model
 from specplan.planner.models.attention import read_mixers
@@ -84,10 +85,10 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
         published = values.get("_hf_id")
         return replace(model, name=text, weights_name=published if isinstance(published, str) else None)
     path = Path(text)
-    if not path.exists() and path.suffix != ".json" and len(path.parts) == 1:
+    if not exists(path) and path.suffix != ".json" and len(path.parts) == 1:
         raise InputError([Fault((), f"unknown model '{text}'{nearest(text, model_names())}; "
                                     "give a preset (specplan models list) or the path of a config.json")])
-    if path.is_dir():
+    if exists(path) and path.is_dir():
         path = _config_in(path)
     values = read_json(path)
     beside = path.parent / "hf_quant_config.json"
