@@ -25,7 +25,7 @@ def check(
     model: Annotated[str | None, typer.Option("--model", "-m", help="cfg.yaml: compare with the plan.")] = None,
     max_loss: Annotated[str | None, typer.Option(metavar="SHARE", help="Loss that is still fine: 5%.")] = None,
     baseline: Annotated[Path | None, typer.Option(help="Stored `recommend --json`: fail on drift.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Sequences in flight that are planned for.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Sequences in flight that are planned for.")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend; shows the diff.")] = False,
     explain: Annotated[str | None, typer.Option(metavar="CODE", help="Say what a rule is about, and stop.")] = None,
 ) -> None:
@@ -87,8 +87,9 @@ def compare(
     if files and model is None and draft_len is None and len(files) == 2:
         found = side_by_side(*(recommended_side(recommend(load(file)), file) for file in files))
     elif model is not None and draft_len is not None and not files:
-        lengths = [int(word) for word in draft_len.split(",") if word.strip().isdecimal()]
-        if len(lengths) != 2:
+        words = draft_len.split(",")
+        lengths = [int(word) for word in words if word.strip().isdecimal() and len(word) < 10]
+        if len(words) != 2 or len(lengths) != 2:
             raise InputError(f"--draft-len: must be two draft lengths such as 3,5, not '{draft_len}'")
         cell = recommend(load(model)).cell
         found = side_by_side(*(chosen_side(cell, mechanism, length, f"D = {length}") for length in lengths))

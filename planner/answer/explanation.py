@@ -20,6 +20,8 @@ from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.step.forward import Op, Part
 from specplan.planner.step.tiles import attention_tiles, edge_query_lens
 
+LONGEST = 64    # draft tokens, as in cfg.yaml
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpLine:
@@ -75,6 +77,8 @@ def explain_question(
     question: Question, *, mechanism: str, draft_len: int, batch: int, context_tokens: int
 ) -> Explanation:
     """Explain one drafter at one D, batch and context."""
+    if not 0 <= draft_len <= LONGEST:
+        raise InputError(f"draft_len: must be from 0 to {LONGEST}, not {draft_len}")
     options = [option for option in question.options if mechanism in {option.drafter.mechanism, option.drafter.name}]
     if not options:
         known = ", ".join(sorted({option.drafter.mechanism for option in question.options})) or "none"

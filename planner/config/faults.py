@@ -56,6 +56,12 @@ def _message(item: ErrorDetails, schema: type[BaseModel]) -> str:
         allowed = re.findall(r"'([^']*)'", context["expected"])
         hint = nearest(found, allowed) if isinstance(found, str) else ""
         return f"must be {context['expected'].replace(chr(39), '')}, not {shown(found)}{hint}"
+    if kind in {"too_long", "too_short"}:
+        most = kind == "too_long"
+        limit = context["max_length" if most else "min_length"]
+        return f"must hold at {'most' if most else 'least'} {limit} {'items' if limit > 1 else 'item'}"
+    if kind == "string_too_short":
+        return "must not be empty"
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
         return f"must be {words} {context[name]:g}, not {shown(found)}"

@@ -59,6 +59,8 @@ def draft_lens(value: Any) -> tuple[int, ...]:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
     items = value if isinstance(value, list | tuple) else [value]
+    if not items:
+        raise ValueError("must name at least one draft length")
     return tuple(sorted({_count(item, "a draft length") for item in items}))
 
 
@@ -72,6 +74,8 @@ def domains(value: Any) -> str | dict[str, float]:
     for key, share in shares.items():
         if share <= 0:
             raise ValueError(f"share of {key} must be above 0, not {shown(share)}")
+    if not sum(shares.values()) <= sys.float_info.max:
+        raise ValueError("shares are too large to add up")
     return shares
 
 

@@ -37,8 +37,12 @@ class Schedule:
 
 
 def schedule_batches(largest: int) -> list[int]:
-    """Batches to evaluate: all up to 32, every fourth to 128, every eighth to 512, then every 32nd."""
-    steps = ((1, 32, 1), (36, 128, 4), (136, 512, 8), (544, largest, 32))
+    """Batches to evaluate: all up to 32, every fourth to 128, every eighth to 512, every 32nd to 4096.
+
+    Above that the distance doubles with the batch: 64 of them per doubling.
+    """
+    steps = [(1, 32, 1), (36, 128, 4), (136, 512, 8), (544, 4096, 32)]
+    steps += [(first, 2 * first, first // 64) for first in (1 << power for power in range(12, largest.bit_length()))]
     found = [batch for first, last, by in steps for batch in range(first, min(last, largest) + 1, by)]
     return sorted({*found, largest})
 

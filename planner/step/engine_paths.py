@@ -167,7 +167,7 @@ def _path(name: str, fields: Mapping[str, Any], *, version_given: bool) -> Engin
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+    return tuple(int(part[:9]) for part in re.findall(r"\d+", text)[:3])
 
 
 def _covers(fields: Mapping[str, Any], version: tuple[int, ...]) -> bool:

@@ -1,0 +1,106 @@
+"""Paths, options and values that nobody means: each ends in a sentence and exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from specplan.cli import app
+from specplan.planner.decide.schedule import schedule_batches
+
+GOOD = """\
+target: llama-3.1-8b
+gpu: h200-sxm
+engine: vllm
+workload: {batch: [1, 8], context_tokens: 2000}
+drafters:
+  - {mechanism: eagle3, acceptance: {per_position: [0.7, 0.5, 0.3]}}
+"""
+VECTOR = "per_position: [0.7, 0.5, 0.3]"
+LONG = "a" * 5000
+
+
+def write(folder: Path, old: str = "", new: str = "") -> str:
+    path = folder / "cfg.yaml"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new) if old else GOOD, encoding="utf-8")
+    return str(path)
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", LONG + "/x", "a\\0b/x"])
+@pytest.mark.parametrize(
+    ("old", "ending"),
+    [("gpu: h200-sxm", ".yaml"), ("target: llama-3.1-8b", ".json"), (VECTOR, ".log"), ("eagle3,", ".json")],
+)
+def test_a_path_that_cannot_be(path: str, old: str, ending: str, tmp_path: Path) -> None:
+    key = {"gpu: h200-sxm": "gpu: ", "target: llama-3.1-8b": "target: ", VECTOR: "file: ", "eagle3,": "eagle3, model: "}
+    written = f'{key[old]}"{path}{ending}"' + ("," if old.endswith(",") else "")
+    refused("recommend", "--model", write(tmp_path, old, written))
+
+
+def test_a_model_from_a_name_too_long_or_an_endless_device() -> None:
+    assert "unknown model" in refused("models", "show", LONG)
+    assert "is larger than" in refused("models", "show", "/dev/zero")
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    assert "cannot be written" in refused("init", LONG)
+    assert "cannot be written" in refused("recommend", "--model", write(tmp_path), "--emit", "vllm", "-o", "")
+
+
+@pytest.mark.parametrize("draft_len", ["-1", "4", "65", "1000000000"])
+def test_explain_draft_lengths(draft_len: str, tmp_path: Path) -> None:
+    cell = ("--mechanism", "eagle3", "--batch", "8", "--context", "4k")
+    assert "draft_len" in refused("explain", "-m", write(tmp_path), *cell, "--draft-len", draft_len)
+
+
+@pytest.mark.parametrize("draft_lens", ["1", "1,2,x", "1,-2", "1," + "9" * 5000])
+def test_compare_draft_lengths(draft_lens: str, tmp_path: Path) -> None:
+    assert "--draft-len" in refused("compare", "-m", write(tmp_path), "--draft-len", draft_lens)
+
+
+@pytest.mark.parametrize("batch", ["0", "-1"])
+def test_check_batch(batch: str, tmp_path: Path) -> None:
+    assert "--batch" in refused("check", str(tmp_path), "--batch", batch)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("eagle3,", "eagle3, draft_len: [],", "drafters[0].draft_len: must name at least one draft length"),
+        (VECTOR, "domain: {chat: 1.5e308, coding: 1.5e308}", "acceptance.domain: shares are too large to add up"),
+        (VECTOR, "per_position: []", "acceptance.per_position: must hold at least 1 item"),
+        (VECTOR, f"per_position: [{'0.5, ' * 65}]", "acceptance.per_position: must hold at most 64 items"),
+        ("engine: vllm", "engine: ':0.24'", "engine.name: must not be empty"),
+    ],
+)
+def test_values(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert f"cfg.yaml:{GOOD[: GOOD.index(old)].count(chr(10)) + 1}: " in refused(
+        "recommend", "--model", cfg := write(tmp_path, old, new)
+    )
+    assert message in refused("recommend", "--model", cfg)
+
+
+def test_a_version_of_many_digits_is_a_version(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["recommend", "-m", write(tmp_path), "--engine", "vllm:" + "9" * 5000, "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["cells"]
+
+
+def test_a_range_up_to_the_largest_batch_is_answered(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["recommend", "-m", write(tmp_path), "--batch", "1-1000000000", "--json"])
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)["cells"]) == 31
+    assert len(schedule_batches(10**9)) < 2000
+    assert schedule_batches(10**9)[-1] == 10**9
+    assert schedule_batches(4096) == [*range(1, 33), *range(36, 129, 4), *range(136, 513, 8), *range(544, 4097, 32)]
