@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from specplan.planner.acceptance.curve import Acceptance
@@ -14,11 +15,25 @@ from specplan.planner.messages import Fault, InputError
 BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
 
 
-def resolve_acceptance(stated: Stated, mechanism: str, target: str, base: Path) -> Acceptance:
-    """The curve of one drafter; faults come back with key paths inside `acceptance`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTime:
+    """Measured time of all drafting in one step, that came with measured acceptance."""
+
+    draft_len: int
+    seconds: float
+    engine: str         # whose numbers, as the readers call it; "stated" where a person wrote them
+    source: str
+
+
+def resolve_acceptance(
+    stated: Stated, mechanism: str, target: str, base: Path
+) -> tuple[Acceptance, DraftTime | None]:
+    """The curve of one drafter, and its drafting time where a file tells; faults have key paths in `acceptance`."""
+    return _from_file(stated, base) if stated.file is not None else (_stated(stated, mechanism, target), None)
+
+
+def _stated(stated: Stated, mechanism: str, target: str) -> Acceptance:
     per_block = mechanism in BLOCK_MECHANISMS
-    if stated.file is not None:
-        return _from_file(stated, base)
     if stated.library is not None or stated.domain is not None:
         return _from_library(stated, mechanism, target)
     labels = {} if stated.temperature is None else {"temperature": f"{stated.temperature:g}"}
@@ -44,7 +59,7 @@ def resolve_acceptance(stated: Stated, mechanism: str, target: str, base: Path) 
     raise AssertionError(f"unknown acceptance form {stated.form}")
 
 
-def _from_file(stated: Stated, base: Path) -> Acceptance:
+def _from_file(stated: Stated, base: Path) -> tuple[Acceptance, DraftTime | None]:
     """Measured acceptance: an engine's log, metrics or benchmark, or a file that `acceptance read` wrote."""
     from specplan.planner.acceptance.reading import acceptance_of  # noqa: PLC0415 - readers of all engines load here
     from specplan.planner.engines.acceptance import read_files  # noqa: PLC0415
@@ -52,9 +67,15 @@ def _from_file(stated: Stated, base: Path) -> Acceptance:
     assert stated.file is not None
     path = stated.file if stated.file == "-" else str(user_path(stated.file, base))
     try:
-        return acceptance_of(read_files([path], draft_len=stated.draft_len))
+        reading = read_files([path], draft_len=stated.draft_len)
+        acceptance = acceptance_of(reading)
     except InputError as error:
         raise InputError(Fault(("file", *fault.path), fault.message) for fault in error.faults) from None
+    if not reading.draft_s or not reading.draft_len:
+        return acceptance, None
+    return acceptance, DraftTime(
+        draft_len=reading.draft_len, seconds=reading.draft_s, engine=reading.engine, source=acceptance.source
+    )
 
 
 def _from_library(stated: Stated, mechanism: str, target: str) -> Acceptance:

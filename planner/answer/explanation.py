@@ -134,8 +134,9 @@ def _fixed(plan: Plan, value: DrafterValue, row: int, step_s: float, draft_ops_s
     path = plan.question.deployment.path
     batch = plan.question.batch[0]
     verify_ops_s = sum(_at(op.total_s, value, row) for op in value.step.verify_ops)
+    measured = plan.question.options[0].drafter.measured_pass_s is not None
     rest = {
-        "pass_floor": _at(value.step.draft_s, value, row) - draft_ops_s,
+        "measured_minus_ops" if measured else "pass_floor": _at(value.step.draft_s, value, row) - draft_ops_s,
         "host_step": path.host_step_s.value,
         "spec_extra": path.spec_extra_s.value,
         "per_seq": path.per_seq_s.value * batch,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from specplan.planner.acceptance.curve import Acceptance
-from specplan.planner.answer.acceptances import library_estimate, resolve_acceptance
+from specplan.planner.answer.acceptances import DraftTime, library_estimate, resolve_acceptance
+from specplan.planner.answer.draft_times import with_draft_time
 from specplan.planner.answer.places import Faults, model_reference
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config, DrafterConfig, Reference
@@ -47,7 +48,7 @@ def _option(
 ) -> Option | None:
     config, place, before = loaded.config, ("drafters", index), len(faults.found)
     drafters: list[Drafter] = []
-    curves: list[Acceptance] = []
+    curves: list[tuple[Acceptance, DraftTime | None]] = []
     with faults.at(*place):
         drafters.append(
             load_drafter(
@@ -67,13 +68,17 @@ def _option(
         faults.add((*place, "tp"), f"{stated.tp} must divide tp = {config.parallel.tp}: the drafter runs on its GPUs")
     if len(faults.found) > before:
         return None
-    drafter, acceptance = drafters[0], curves[0] if curves else None
+    acceptance, found = curves[0] if curves else (None, None)
     options: list[Option] = []
+    drafter = drafters[0]
+    measured: tuple[Note, ...] = ()
+    with faults.at(*place):
+        drafter, measured = with_draft_time(drafter, stated.measured_draft_s, found, config.engine.name)
     with faults.at(*place, "draft_len"):
         extrapolate = stated.acceptance is not None and stated.acceptance.extrapolate
         draft_lens, notes = _draft_lens(drafter, acceptance, config, stated.draft_len, extrapolate=extrapolate)
         note = position_note(drafter, max(config.workload.context_tokens))
-        notes += [] if note is None else [note]
+        notes += [*measured, *([] if note is None else [note])]
         options.append(
             Option(
                 drafter=drafter,

@@ -228,6 +228,15 @@ class Acceptance(Part):
         return self
 
 
+class MeasuredDraft(Part):
+    """Time of all drafting in one step, as measured."""
+
+    draft_len: Annotated[int, Field(ge=1, le=64)]
+    """Draft length that ran."""
+    seconds: Annotated[float, Field(gt=0, le=10)]
+    """Seconds of drafting in one step, such as 0.0021."""
+
+
 class DrafterConfig(Part):
     """One way to propose tokens, to compare with the others and with plain decoding."""
 
@@ -243,6 +252,8 @@ class DrafterConfig(Part):
     """Measured acceptance; without it the answer says what each draft length must reach to break even."""
     draft_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of steps in which a lookup (ngram, suffix) finds something to propose."""
+    measured_draft_s: MeasuredDraft | None = None
+    """Measured time of drafting in place of the predicted one: {draft_len: 4, seconds: 0.0021}."""
     draft_len: Annotated[
         tuple[int, ...], PlainValidator(values.draft_lens, json_schema_input_type=int | str | list[int])
     ] | None = None

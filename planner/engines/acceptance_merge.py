@@ -13,7 +13,7 @@ from specplan.planner.messages import Fault, InputError, KeyPath, Note, nearest
 def conclude(found: list[Reading], paths: Sequence[str], draft_len: int | None, select: str | None) -> Reading:
     """One reading from all that was found."""
     found = _selected(found, select)
-    engines = sorted({one.engine for one in found})
+    engines = sorted({"stated" if one.source_format == "stated" else one.engine for one in found})
     if len(engines) > 1:
         raise InputError(f"numbers of several engines in one question: {', '.join(engines)}; split the files, or name "
                          f"one with --format {engines[0]}")
@@ -74,7 +74,7 @@ def _join(readings: Sequence[Reading], draft_len: int | None) -> Reading:
     tally = Tally()
     for one in readings:
         tally.merge(one.tally or Tally())
-    timed = [one for one in readings if one.draft_s is not None and one.step_s is not None]
+    timed = [one for one in readings if one.draft_len == draft_len and one.draft_s and one.step_s]
     notes = dict.fromkeys(note for one in readings for note in one.warnings
                           if note.code not in {"records_skipped", "identity_broken"})
     apart = [(", ".join(one.files), one.acceptance_length, one.steps or 0.0) for one in readings

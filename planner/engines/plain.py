@@ -19,7 +19,7 @@ from specplan.planner.messages import Fault, InputError, KeyPath
 ENGINE = "stated"
 FORMS = ("per_position", "conditional", "histogram", "alpha", "acceptance_length", "rate", "contexts")
 BESIDE = ("draft_len", "steps", "per_block", "labels", "drafted", "accepted", "source", "draft_fraction",
-          "length_steps", "draft_s", "step_s")
+          "length_steps", "draft_s", "step_s", "engine")
 
 
 def read_plain(document: Any) -> list[Reading] | None:
@@ -55,14 +55,15 @@ def _stated(node: Mapping[str, Any], path: KeyPath) -> Reading:
     if len(given) != 1:
         faults.append(Fault(path, f"needs exactly one of {', '.join(FORMS)}; found {' and '.join(given) or 'none'}"))
     faults += [Fault((*path, name), f"{node[name]!r} is not a number of 0 or more")
-               for name in ("steps", "draft_len", "drafted", "accepted", "draft_fraction")
+               for name in ("steps", "draft_len", "drafted", "accepted", "draft_fraction", "draft_s", "step_s")
                if name in node and (number(node[name]) or -1.0) < 0 and number(node[name]) != 0]
     if faults:
         raise InputError(faults)
     labels = node.get("labels")
-    length_steps = node.get("length_steps")
+    length_steps, engine = node.get("length_steps"), node.get("engine")
     base = Reading(
-        source_format="stated", engine=ENGINE, definition="as stated; AL counts the bonus token",
+        source_format="stated", engine=engine if isinstance(engine, str) else ENGINE,
+        definition="as stated; AL counts the bonus token",
         draft_len=whole(node.get("draft_len")), steps=number(node.get("steps")) or None,
         drafted=number(node.get("drafted")), accepted=number(node.get("accepted")),
         per_block=node.get("per_block") is True, draft_fraction=number(node.get("draft_fraction")),

@@ -40,6 +40,7 @@ class Drafter:
     fixed_draft_lens: tuple[int, ...] | None = None     # the only D that the engine takes
     markov_rank: int | None = None  # DSpark's serial head
     draft_fraction: float | None = None     # lookups: share of steps that draft
+    measured_pass_s: float | None = None    # seconds of one draft pass as measured; replaces the predicted time
     shares_target_kv: bool = False  # Gemma assistant: no cache of its own
     max_positions: int | None = None
     source: str = ""

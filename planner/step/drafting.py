@@ -2,7 +2,8 @@
 
 A serial pass is the smooth maximum of its GPU time and a floor that no small network goes below (host work and a
 dozen launches per pass): hypot(gpu, floor + slope*(layers - 1)). NVIDIA's guideline 4 estimates the same cost as
-rho*D of a target pass, rho the ratio of layers; `depth_ratio` gives it for comparison.
+rho*D of a target pass, rho the ratio of layers; `depth_ratio` gives it for comparison. A drafter whose pass was
+measured costs passes * measured_pass_s instead, at every batch and context: a measurement speaks for those it ran at.
 
 Ignored: the first pass of a step also reads the tokens accepted last (at most a few rows), and the drafter's context
 grows by up to D tokens while it drafts.
@@ -51,25 +52,34 @@ def drafting(
 
     A tree that keeps `branches` tokens per level has serial passes of that many rows per sequence after the first.
     """
-    drafted = np.asarray(draft_len, dtype=float)
     if drafter.network is None:
         return Drafting(total_s=np.zeros(()), pass_ops=(), floor_s=0.0, passes=np.zeros(()))
-    layers = drafter.network.layers
-    floor = pass_floor_s(deployment.path, layers)
+    drafted = np.asarray(draft_len, dtype=float)
+    predicted = _predicted(drafter, drafter.network, deployment, drafted, batch, context_tokens, branches)
+    if drafter.measured_pass_s is None:
+        return predicted
+    return replace(predicted, total_s=predicted.passes * drafter.measured_pass_s)
+
+
+def _predicted(
+    drafter: Drafter, network: Model, deployment: Deployment, drafted: Array, batch: ArrayLike,
+    context_tokens: ArrayLike, branches: ArrayLike,
+) -> Drafting:
+    floor = pass_floor_s(deployment.path, network.layers)
     if drafter.mechanism in SERIAL:
-        ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, 1.0, context_tokens))
+        ops = pass_ops(drafter, network, deployment, tokens(batch, 1.0, context_tokens))
         each = pnorm(total_s(ops), floor, 2.0)
         total = drafted * each
         if np.any(np.asarray(branches) > 1):
-            wide = pass_ops(drafter, drafter.network, deployment, tokens(batch, np.asarray(branches), context_tokens))
+            wide = pass_ops(drafter, network, deployment, tokens(batch, np.asarray(branches), context_tokens))
             later = np.maximum(drafted - 1.0, 0.0) * pnorm(total_s(wide), floor, 2.0)
             total = np.minimum(drafted, 1.0) * each + later
         return Drafting(total_s=total, pass_ops=tuple(ops), floor_s=floor, passes=drafted)
     assert drafter.mechanism in ONE_PASS
     width = np.maximum(drafted + anchor_tokens(drafter), 1.0)
-    ops = pass_ops(drafter, drafter.network, deployment, tokens(batch, width, context_tokens))
+    ops = pass_ops(drafter, network, deployment, tokens(batch, width, context_tokens))
     one = pnorm(total_s(ops), floor, 2.0)
-    serial = markov_s(drafter, drafter.network, deployment, np.asarray(batch, dtype=float)) * drafted
+    serial = markov_s(drafter, network, deployment, np.asarray(batch, dtype=float)) * drafted
     total = np.where(drafted > 0, one + serial, 0.0)
     return Drafting(total_s=total, pass_ops=tuple(ops), floor_s=floor, passes=np.minimum(drafted, 1.0))
 

@@ -62,6 +62,19 @@ def test_dspark_adds_a_serial_step_per_token(llama_8b: Model, h200: Deployment) 
     assert 7 * 14.7e-6 < float(seven) < 7 * 25e-6
 
 
+@pytest.mark.parametrize(("mechanism", "factor"), [("eagle3", [0, 1, 2, 7]), ("dspark", [0, 1, 1, 1])])
+def test_a_measured_pass_replaces_the_predicted_one(
+    mechanism: str, factor: list[int], llama_8b: Model, h200: Deployment
+) -> None:
+    drafter = load_drafter(mechanism, llama_8b)
+    lengths, batches = np.array([0.0, 1.0, 2.0, 7.0])[:, None], np.array([1.0, 64.0])
+    predicted = drafting(drafter, h200, lengths, batches, 2000)
+    measured = drafting(replace(drafter, measured_pass_s=3e-3), h200, lengths, batches, 2000)
+    assert np.broadcast_to(measured.total_s, (4, 2)).T.tolist() == [pytest.approx([f * 3e-3 for f in factor])] * 2
+    assert [op.name for op in measured.pass_ops] == [op.name for op in predicted.pass_ops]
+    assert measured.passes.tolist() == predicted.passes.tolist()
+
+
 def test_a_lookup_costs_the_gpu_nothing_and_verifies_fewer_rows(llama_8b: Model, h200: Deployment) -> None:
     ngram = load_drafter("ngram", llama_8b, draft_fraction=0.4)
     step = speculative_step(llama_8b, h200, ngram, 5.0, 4, 2000)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from specplan.planner.acceptance.reading import Reading, Tally, reading_of
@@ -28,6 +29,31 @@ BENCH = ("output tokens / decoding iterations with the context step counted as o
          "drafts are max_draft_len times iterations")
 
 
+@dataclass(slots=True)
+class DraftTimes:
+    """Sums over timed iterations of one D."""
+
+    draft_ms: float = 0.0
+    step_ms: float = 0.0
+    iterations: int = 0
+
+    def add(self, draft_ms: float, step_ms: float) -> None:
+        """Count one iteration."""
+        self.draft_ms += draft_ms
+        self.step_ms += step_ms
+        self.iterations += 1
+
+    @property
+    def mean_draft_s(self) -> float | None:
+        """Seconds of drafting in one iteration."""
+        return self.draft_ms / self.iterations / 1e3 if self.iterations else None
+
+    @property
+    def mean_step_s(self) -> float | None:
+        """Seconds of one iteration."""
+        return self.step_ms / self.iterations / 1e3 if self.iterations else None
+
+
 class Reader:
     """Collects what the lines and JSON objects of one file say."""
 
@@ -35,7 +61,7 @@ class Reader:
         self.rows: defaultdict[int | None, Tally] = defaultdict(Tally)
         self.seen_rows: set[tuple[Any, ...]] = set()
         self.repeated = 0
-        self.draft_ms = self.step_ms = self.timed = 0.0
+        self.times: defaultdict[int | None, DraftTimes] = defaultdict(DraftTimes)
         self.bench: dict[str, float] = {}
         self.bench_requests: float | None = None
         self.payloads: defaultdict[int | None, Tally] = defaultdict(Tally)
@@ -94,9 +120,7 @@ class Reader:
                                                        length=number(stats.get("acceptanceLength"))))
         draft_ms, step_ms = number(stats.get("iterLatencyMS")), number(row.get("iterLatencyMS"))
         if used and draft_ms and step_ms and 0 < draft_ms < step_ms:
-            self.draft_ms += draft_ms
-            self.step_ms += step_ms
-            self.timed += 1
+            self.times[d].add(draft_ms, step_ms)
 
     def _payload(self, node: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         accepted = number(payload.get("total_accepted_draft_tokens"))
@@ -119,8 +143,7 @@ class Reader:
         for d, tally in self.rows.items():
             yield reading_of(tally, source_format="tensorrt_llm-iterations", engine=ENGINE, draft_len=d, warnings=notes,
                              definition="acceptanceLength: tokens per step of requests with a draft, bonus included",
-                             draft_s=self.draft_ms / self.timed / 1e3 if self.timed else None,
-                             step_s=self.step_ms / self.timed / 1e3 if self.timed else None)
+                             draft_s=self.times[d].mean_draft_s, step_s=self.times[d].mean_step_s)
         yield from self._bench_reading(draft_len)
         for d, tally in self.payloads.items():
             yield reading_of(tally, source_format="tensorrt_llm-requests", engine=ENGINE, draft_len=d,
