@@ -25,6 +25,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "validate": "validate",
     "check": "engines",
     "compare": "engines",
+    "pareto": "show",
     "op": "op",
     "profiles": "catalog",
     "models": "catalog",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specplan.planner.acceptance.curve import acceptance_length
 from specplan.planner.answer.options import Option
 from specplan.planner.answer.places import Faults
-from specplan.planner.answer.trace import read_trace
 from specplan.planner.arrays import Array
 from specplan.planner.config.schema import Config, Workload
-from specplan.planner.decide.slo import Target
+
+if TYPE_CHECKING:
+    from specplan.planner.decide.slo import Target
 
 SLOTS = 256     # max_num_seqs of vLLM and max_batch_size of common TensorRT-LLM recipes, where none is stated
 
@@ -72,6 +74,9 @@ def read_load(workload: Workload, base: Path) -> Load | None:
     """The load of a workload; None where only batches were asked. Faults of a trace name its lines."""
     if workload.request_rate is None and workload.concurrency is None and workload.slo is None:
         return None
+    from specplan.planner.answer.trace import read_trace  # noqa: PLC0415 - a question without a load never pays for it
+    from specplan.planner.decide.slo import Target  # noqa: PLC0415 - the same
+
     lengths, slo = workload.lengths, workload.slo
     trace = None
     if lengths is not None and lengths.trace is not None:

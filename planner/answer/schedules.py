@@ -20,7 +20,12 @@ def schedule_of(plan: Plan) -> ScheduleAnswer | None:
     if len(question.batch) < 2 or not options:
         return None
     batches = schedule_batches(max(question.batch))
-    dense = evaluate(replace(question, options=options, batch=tuple(batches)))
+    return schedule_on(evaluate(replace(question, options=options, batch=tuple(batches))))
+
+
+def schedule_on(dense: Plan) -> ScheduleAnswer | None:
+    """The schedule over the batches of a plan that was evaluated at all of them."""
+    question, batches = dense.question, list(dense.question.batch)
     found = [(value, made) for value in dense.values if (made := _schedule(dense, value, batches)) is not None]
     if not found:
         return None

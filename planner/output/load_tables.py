@@ -38,7 +38,7 @@ def print_load(load: LoadAnswer, out: Console) -> None:
 
 def _table(load: LoadAnswer) -> Table:
     top = f"p{load.percentile:g}"
-    table = framed("steady state: requests/s carried, what users see (a step brings several tokens: a gap is not a TPOT)")
+    table = framed("steady state: requests/s carried, what users see (a step brings several tokens: gap is not TPOT)")
     table.add_column("run", no_wrap=True)
     names = ["slots", "carries/s", "TPOT ms", top, f"gap {top}"]
     names += [] if load.disaggregated else ["TTFT ms", top]

@@ -147,7 +147,7 @@ def test_a_trace_gives_means_and_variations(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "wanted"), [
     ("", "trace.csv:1: the first line must name the columns input_tokens and output_tokens; it holds nothing"),
     ("input_tokens,output_tokens\n", "trace.csv: holds no requests"),
-    ("input_tokens,output_token\n1,2\n", "did you mean 'output_token'?"),
+    ("input_tokens,output_token\n1,2\n", "did you mean 'output_token'"),
     ("input_tokens,output_tokens\n5,x\n7,8\n9\n0,4\n", "trace.csv:2: output_tokens must be a whole number"),
     ("input_tokens,output_tokens\n5,x\n7,8\n9\n0,4\n", "trace.csv:4: output_tokens is missing: the line has 1 values"),
     ("input_tokens,output_tokens\n5,x\n7,8\n9\n0,4\n", "trace.csv:5: input_tokens must be a whole number"),

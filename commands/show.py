@@ -1,0 +1,49 @@
+"""Commands that show trade-offs to people: pareto."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specplan.commands.options import Engine, Gpu, Json, ModelFile, Preliminary, Tp, load, print_json
+from specplan.planner.messages import Fault, InputError
+
+app = typer.Typer(rich_markup_mode=None)
+
+Batch = Annotated[str | None, typer.Option(metavar="LIST", help="Batches: 8, 1,8,32, or 1-256.")]
+Context = Annotated[str | None, typer.Option(metavar="LIST", help="Context lengths: 2000, 2k,32k.")]
+
+
+@app.command(epilog="Example: specplan pareto --model cfg.yaml --batch 1-512 --plot pareto.svg")
+def pareto(
+    model: ModelFile, gpu: Gpu = None, tp: Tp = None, batch: Batch = None, context: Context = None,
+    engine: Engine = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .svg, .png or .pdf.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV only.")] = False,
+    allow_preliminary: Preliminary = False, as_json: Json = False,
+) -> None:
+    """Weigh users' speed against throughput over batch: off, each mechanism at its best D, and the schedule."""
+    from specplan.planner.answer.pareto import pareto_of
+    from specplan.planner.answer.resolve import resolve
+    from specplan.planner.output.contract import plain
+    from specplan.planner.output.pareto_tables import pareto_csv, print_pareto
+
+    if as_csv and as_json:
+        raise InputError([Fault((), "goes without --json", file="--csv")])
+    loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
+    question = resolve(loaded, allow_preliminary=allow_preliminary)
+    answer = pareto_of(question)
+    if plot is not None:
+        from specplan.planner.output.figures import pareto_figure
+        from specplan.planner.output.pictures import save
+
+        save(pareto_figure(answer), plot)
+        typer.echo(f"Wrote {plot}", err=True)
+    if as_json:
+        print_json(plain(answer))
+    elif as_csv:
+        typer.echo(pareto_csv(answer), nl=False)
+    else:
+        print_pareto(answer, question.batch)
