@@ -137,13 +137,14 @@ class _Places:
     """Line and column (from 1) of an offset."""
 
     def __init__(self, source: str) -> None:
-        self.starts = [0]
+        self.starts, self.end = [0], len(source)
         at = source.find("\n")
         while at >= 0:
             self.starts.append(at + 1)
             at = source.find("\n", at + 1)
 
     def place(self, offset: int) -> tuple[int, int]:
+        offset = min(offset, self.end)      # "is missing at the end" points there
         line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 

@@ -63,6 +63,8 @@ def length_setting(launch: Launch) -> Setting | None:
                  "DSPARK": ("--speculative-dspark-block-size", "--speculative-num-draft-tokens"),
                  "NGRAM": ("--speculative-num-draft-tokens",)}.get(kind or "", ("--speculative-num-steps",))
         return next((launch.settings[name] for name in order if name in launch.settings), None)
+    if launch.engine == "lmdeploy" and launch.has("--speculative-dflash-block-size"):
+        return launch.settings["--speculative-dflash-block-size"]
     found = launch.settings.get(names(launch).length)
     if found is None and launch.engine == "tensorrt_llm":
         return launch.settings.get(SPEC + "num_nextn_predict_layers")
@@ -71,8 +73,8 @@ def length_setting(launch: Launch) -> Setting | None:
 
 def draft_len(launch: Launch) -> int | None:
     """D, where it is written and known."""
-    if launch.engine == "sglang":
-        return sglang.draft_len(launch)
+    if launch.engine in {"sglang", "lmdeploy"}:
+        return sglang.draft_len(launch) if launch.engine == "sglang" else lmdeploy.draft_len(launch)
     setting = length_setting(launch)
     return launch.number(setting.name) if setting is not None else None
 

@@ -35,6 +35,7 @@ RENAMED: dict[tuple[str, str], tuple[str, str]] = {
              "(0.85, 0.3 gives 1.15)")),
     **{("llama_cpp", old): (new, "; the old default was 16 with p-min 0.75, now it is 3 with p-min 0"
                             if new.endswith("max") else "") for old, new in llama_cpp.REMOVED.items()},
+    **{("sglang", old): successor for old, successor in sglang.REMOVED.items()},
 }
 _VLLM_FLAGS = {
     "--speculative-model": "model", "--num-speculative-tokens": "num_speculative_tokens",
@@ -111,7 +112,7 @@ def _renamed(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
             yield at_name(setting, f"{name} is gone; it is the key {_VLLM_FLAGS[name]} of --speculative-config now")
             continue
         entry = RENAMED.get((launch.engine, name))
-        if entry is None:
+        if entry is None or (launch.engine == "sglang" and not at_least(launch.version, "0.5.23")):
             continue
         new, more = entry
         short = name.removeprefix(SPEC)

@@ -17,7 +17,7 @@ from specplan.planner.messages import InputError, Note
 from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "llama_cpp"
-NEWEST = "b12000"
+NEWEST = "b10472"      # newest build that a public report names with these flags (qwen38-mtp sweeps, August 2026)
 IMAGE = r"(?:^|/)llama\.cpp(?::[a-z]+(?:-[a-z0-9]+)*?(?:-(?P<version>b\d+))?|[@]|$)"
 MARKERS = ("--spec-type", "--spec-draft", "-md", "--model-draft", "--draft", "LLAMA_ARG_SPEC", "LLAMA_ARG_DRAFT")
 PROGRAMS = ("llama-server", "llama-cli", "llama-speculative", "llama-speculative-simple", "llama-bench")

@@ -1,7 +1,8 @@
 """LMDeploy's dialect: flags of `lmdeploy serve api_server`.
 
-Flags: LMDeploy main, August 2026, lmdeploy/cli/utils.py and docs/en/advance/spec_decoding.md.
-`--speculative-num-draft-tokens` is D here; SGLang's flag of the same name is D + 1.
+Flags: LMDeploy 0.18.0, lmdeploy/cli/utils.py and messages.py; docs/en/advance/spec_decoding.md.
+`--speculative-num-draft-tokens` is D here; SGLang's flag of the same name is D + 1. `--speculative-dflash-block-size`
+counts the anchor and goes before: D is one less.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from specplan.planner.messages import InputError, Note
 from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "lmdeploy"
-NEWEST = "0.12"
+NEWEST = "0.18.0"
 IMAGE = r"(?:^|/)lmdeploy(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("lmdeploy",)
-FLAGS = frozenset({"--speculative-algorithm", "--speculative-draft-model", "--speculative-num-draft-tokens"})
-ALGORITHMS = ("eagle", "eagle3", "deepseek_mtp", "hy3_mtp", "qwen3_5_mtp")
+FLAGS = frozenset({"--speculative-algorithm", "--speculative-draft-model", "--speculative-num-draft-tokens",
+                   "--speculative-dflash-block-size"})
+ALGORITHMS = ("eagle", "eagle3", "deepseek_mtp", "hy3_mtp", "qwen3_5_mtp", "dflash")
 SWITCHES = frozenset({"--enable-metrics", "--disable-metrics", "--eager-mode", "--enable-prefix-caching"})
 DEFAULT_DRAFT_LEN = 1
 _ALGORITHM: dict[str, Mechanism] = {
     "eagle": "eagle", "eagle3": "eagle3", "deepseek_mtp": "mtp", "hy3_mtp": "mtp", "qwen3_5_mtp": "mtp",
+    "dflash": "dflash",
 }
 
 
@@ -54,13 +57,21 @@ def algorithm(launch: Launch) -> str | None:
     return launch.text("--speculative-algorithm")
 
 
+def draft_len(launch: Launch) -> int | None:
+    """D, where it is known; None where it is filled in elsewhere."""
+    block = launch.number("--speculative-dflash-block-size")
+    if block is not None:
+        return block - 1
+    return launch.number("--speculative-num-draft-tokens")
+
+
 def plan_of(launch: Launch) -> DraftPlan:
     """The plan that a configuration carries out."""
     mechanism = _ALGORITHM.get(algorithm(launch) or "")
     if mechanism is None:
         raise InputError("the LMDeploy command does not say which algorithm drafts")
     return DraftPlan(
-        mechanism=mechanism, draft_len=launch.number("--speculative-num-draft-tokens") or DEFAULT_DRAFT_LEN,
+        mechanism=mechanism, draft_len=draft_len(launch) or DEFAULT_DRAFT_LEN,
         drafter_model=launch.text("--speculative-draft-model"), target_model=launch.text("--model"),
         max_batch=launch.number("--max-batch-size"), tp=launch.number("--tp") or 1,
     )
@@ -70,7 +81,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
     """The part of a plan that the dialect carries, and what is lost, in words."""
     if plan.mechanism not in _ALGORITHM.values():
         raise InputError(f"LMDeploy {version} has no drafter of the kind '{plan.mechanism}'; it knows eagle, eagle3, "
-                         "mtp")
+                         "mtp and dflash")
     notes = []
     if plan.schedule:
         notes.append(Note("schedule", f"LMDeploy has one draft length for all batches: {plan.draft_len} is used, the "

@@ -1,6 +1,4 @@
-"""What can be wrong with an LMDeploy command. Source: LMDeploy main, August 2026, lmdeploy/cli/utils.py and
-docs/en/advance/spec_decoding.md.
-"""
+"""What can be wrong with an LMDeploy command. Source: LMDeploy 0.18.0, lmdeploy/cli/utils.py and messages.py."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from specplan.planner.engines.launch import Launch
 from specplan.planner.engines.rule import Context, Hit, Rule, at, at_name
 from specplan.planner.engines.rule_examples import example
 
-_WIDTH = "--speculative-num-draft-tokens"
+_WIDTH, _BLOCK = "--speculative-num-draft-tokens", "--speculative-dflash-block-size"
 
 
 def _width(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
@@ -27,10 +25,23 @@ def _backend(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
 
 def _no_drafter(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     kind = launch.text("--speculative-algorithm")
-    if kind in {"eagle", "eagle3"} and launch.complete and not launch.has("--speculative-draft-model"):
+    if kind in {"eagle", "eagle3", "dflash"} and launch.complete and not launch.has("--speculative-draft-model"):
         yield at(launch.settings["--speculative-algorithm"], f"{kind} needs --speculative-draft-model")
     if launch.has(_WIDTH) and not launch.has("--speculative-algorithm") and launch.complete:
         yield at_name(launch.settings[_WIDTH], "has no effect without --speculative-algorithm")
+
+
+def _block(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
+    block, width = launch.number(_BLOCK), launch.number(_WIDTH)
+    kind = launch.text("--speculative-algorithm")
+    if block is None:
+        return
+    if (kind is not None and kind != "dflash") or (kind is None and launch.complete):
+        yield at_name(launch.settings[_BLOCK], "is refused without --speculative-algorithm dflash")
+    elif block < 2:
+        yield at(launch.settings[_BLOCK], f"counts the anchor: at least 2, not {block}")
+    elif width is not None and width != block - 1:
+        yield at(launch.settings[_WIDTH], f"{_BLOCK} {block} goes before: {block - 1} tokens are drafted, not {width}")
 
 
 def _serve(flags: str) -> tuple[str, str]:
@@ -38,12 +49,12 @@ def _serve(flags: str) -> tuple[str, str]:
 
 
 _EAGLE = "--speculative-algorithm eagle3 --speculative-draft-model org/eagle3 "
-_DOCS = "LMDeploy (August 2026), docs/en/advance/spec_decoding.md"
+_DOCS = "LMDeploy 0.18.0, docs/en/advance/spec_decoding.md"
 RULES = (
     Rule(code="SP501", name="lmdeploy-width", severity="warning",
          summary="SGLang's numbers on LMDeploy.",
          why="Both have --speculative-num-draft-tokens: SGLang counts the root, LMDeploy does not.",
-         fix="Give D.", source="LMDeploy cli/utils.py (maps to num_speculative_tokens); case G02",
+         fix="Give D.", source="LMDeploy 0.18.0, cli/utils.py (maps to num_speculative_tokens); case G02",
          bad=_serve(_EAGLE + "--speculative-num-steps 3 --speculative-num-draft-tokens 4"),
          good=_serve(_EAGLE + "--speculative-num-draft-tokens 3"), check=_width),
     Rule(code="SP502", name="lmdeploy-backend", severity="error",
@@ -53,8 +64,17 @@ RULES = (
          good=_serve(_EAGLE), check=_backend),
     Rule(code="SP503", name="lmdeploy-no-drafter", severity="error",
          summary="An algorithm without its drafter, or a length without an algorithm.",
-         why="eagle and eagle3 load a drafter; without an algorithm nothing drafts.",
+         why="eagle, eagle3 and dflash load a drafter; without an algorithm nothing drafts.",
          fix="Add the missing flag.", source=_DOCS,
          bad=_serve("--speculative-algorithm eagle3 --speculative-num-draft-tokens 3"),
          good=_serve(_EAGLE + "--speculative-num-draft-tokens 3"), check=_no_drafter),
+    Rule(code="SP504", name="lmdeploy-dflash-block", severity="error",
+         summary="A DFlash block size for another algorithm, too small, or against the number of drafts.",
+         why="It counts the anchor and goes before --speculative-num-draft-tokens; other algorithms refuse it.",
+         fix="Give one of the two; the block size is D + 1.",
+         source="LMDeploy 0.18.0, messages.py, SpeculativeConfig.__post_init__; cli/utils.py",
+         bad=_serve("--speculative-algorithm dflash --speculative-draft-model org/dflash "
+                    "--speculative-dflash-block-size 8 --speculative-num-draft-tokens 8"),
+         good=_serve("--speculative-algorithm dflash --speculative-draft-model org/dflash "
+                     "--speculative-dflash-block-size 8"), check=_block),
 )

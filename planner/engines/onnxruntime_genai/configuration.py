@@ -16,7 +16,7 @@ from specplan.planner.messages import InputError, Note
 from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "onnxruntime_genai"
-NEWEST = "0.12"
+NEWEST = "0.18.0"
 IMAGE = r"onnxruntime-genai"
 MARKERS = ("max_draft_tokens", "num_draft_tokens", "ngram_size")
 KEYS = ("max_draft_tokens", "ngram_size", "ngram_chained_lookup", "min_adaptive_k", "cooldown")
@@ -56,6 +56,8 @@ def read_mapping(node: Node, launch: Launch, around: Node | None = None) -> None
 
 def plan_of(launch: Launch) -> DraftPlan:
     """The plan that a configuration carries out; the exported model fixes the mechanism where it ships a drafter."""
+    if not any(name.startswith(SPECULATIVE) or name.removeprefix(MODEL) in DRAFTERS for name in launch.settings):
+        raise InputError("the configuration does not say that anything drafts: no speculative section, no drafter")
     mechanism = next((value for name, value in DRAFTERS.items() if launch.has(MODEL + name)), None)
     if mechanism is None and launch.number(SPECULATIVE + "ngram_size"):
         mechanism = "ngram"

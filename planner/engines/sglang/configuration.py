@@ -1,6 +1,6 @@
 """SGLang's dialect: `--speculative-*` flags of the server, and the adaptive JSON file.
 
-Flags and checks: SGLang 0.5.23, python/sglang/srt/arg_groups/fields/spec.py, speculative_hook.py (004c82e0) and
+Flags and checks: SGLang 0.5.23, python/sglang/srt/arg_groups/fields/spec.py, speculative_hook.py and
 speculative/adaptive_spec_params.py. `--speculative-num-steps` is D; `--speculative-num-draft-tokens` is the verify
 width, D + 1; a DFLASH block counts the anchor (D + 1), a DSPARK block does not (D).
 """
@@ -45,17 +45,25 @@ FLAGS = frozenset({
         "algorithm", "draft-model-path", "draft-model-revision", "draft-load-format", "num-steps", "eagle-topk",
         "num-draft-tokens", "dflash-block-size", "domino-candidate-pool-size", "dspark-block-size",
         "dspark-sps-table-path", "dspark-confidence-sts-path", "dspark-align-verify-tokens-to-graph-tier",
-        "dspark-confidence-threshold", "dflash-draft-window-size", "accept-threshold-single",
+        "accept-threshold-single",
         "accept-threshold-acc", "use-rejection-sampling", "use-block-verification", "token-map", "attention-mode",
         "draft-attention-backend", "dsa-topk-backend", "draft-kv-cache-dtype", "draft-window-size",
         "draft-sink-size", "moe-runner-backend", "moe-a2a-backend", "enable-w4a4-mxfp4-megamoe",
-        "draft-model-quantization", "skip-dp-mlp-sync", "adaptive", "adaptive-config", "ngram-min-bfs-breadth",
+        "draft-model-quantization", "adaptive", "adaptive-config", "ngram-min-bfs-breadth",
         "ngram-max-bfs-breadth", "ngram-match-type", "ngram-max-trie-depth", "ngram-capacity",
         "ngram-external-corpus-path", "ngram-external-sam-budget", "ngram-external-corpus-max-tokens",
-        "ngram-min-match-window-size", "ngram-max-match-window-size", "ngram-branch-length",
     )
 })
-ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "UNO")
+REMOVED = {     # flags of releases before 0.5.23, which has none of them: successor, and what else there is to know
+    "--speculative-dflash-draft-window-size": ("--speculative-draft-window-size", ""),
+    "--speculative-ngram-branch-length": ("--speculative-ngram-max-trie-depth", ""),
+    "--speculative-ngram-min-match-window-size": ("", "; all suffixes up to --speculative-ngram-max-trie-depth match"),
+    "--speculative-ngram-max-match-window-size": ("", "; all suffixes up to --speculative-ngram-max-trie-depth match"),
+    "--speculative-dspark-confidence-threshold": ("", "; profiled costs decide: --speculative-dspark-sps-table-path"),
+    "--speculative-skip-dp-mlp-sync": ("", ""),
+}
+ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "UNO",
+              "FROZEN_KV_MTP")
 ADAPTIVE_KEYS = ("candidate_steps", "up_hysteresis", "down_hysteresis", "ceiling_coeff")
 ADAPTIVE_GLOBAL = ("ema_alpha", "update_interval", "warmup_batches", "strategy", *ADAPTIVE_KEYS)
 _ALGORITHM: dict[Mechanism, str] = {
@@ -140,7 +148,7 @@ def plan_of(launch: Launch) -> DraftPlan:
     """The plan that a configuration carries out."""
     name, drafted = algorithm(launch), draft_len(launch)
     drafter = launch.text("--speculative-draft-model-path")
-    if name == "EAGLE" and drafter is None:
+    if name == "FROZEN_KV_MTP" or (name == "EAGLE" and drafter is None):
         name = "NEXTN"
     mechanism = next((key for key, value in _ALGORITHM.items() if value == name), None)
     if mechanism is None or drafted is None:

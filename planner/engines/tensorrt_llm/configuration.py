@@ -221,4 +221,6 @@ def write(plan: DraftPlan, version: str) -> str:
         top["max_batch_size"] = plan.max_batch
     if plan.capture_batches:
         top["cuda_graph_config"] = {"enable_padding": True, "batch_sizes": list(plan.capture_batches)}
-    return yaml.safe_dump(top | {"speculative_config": spec}, sort_keys=False, width=120)
+    text = yaml.safe_dump(top | {"speculative_config": spec}, sort_keys=False, width=120)
+    meant = "  draft_len_schedule:\n    # specplan: ignore[SP301] batch 1 has a tier of its own\n    1:"
+    return text.replace("  draft_len_schedule:\n    1:", meant) if at_least(version, UPPER_BOUNDS_SINCE) else text
