@@ -7,6 +7,7 @@ from dataclasses import replace
 from specplan import __version__
 from specplan.planner.answer.cells import cells, headline
 from specplan.planner.answer.deploy import deployment_plan
+from specplan.planner.answer.doubts import robustness
 from specplan.planner.answer.evidence import all_measured, provenance, warnings
 from specplan.planner.answer.guidance import guidelines
 from specplan.planner.answer.plan import Plan
@@ -43,7 +44,7 @@ def build_answer(plan: Plan) -> Answer:
         provenance=provenance(plan),
         schedule=schedule_of(plan),
     )
-    return replace(answer, deployment=deployment_plan(plan, answer))
+    return replace(answer, deployment=deployment_plan(plan, answer), robustness=robustness(plan, batch, context))
 
 
 def _target(plan: Plan) -> TargetSummary:

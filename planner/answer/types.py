@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specplan.planner.answer.load_types import LoadAnswer
+from specplan.planner.answer.robustness import Robustness
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
@@ -157,6 +158,7 @@ class Answer:
     provenance: tuple[Provenance, ...]
     schedule: ScheduleAnswer | None = None
     deployment: DraftPlan | None = None     # what the engines' configuration writers take
+    robustness: Robustness | None = None    # of the headline cell, where acceptance is known
     load: LoadAnswer | None = None          # under a request rate, a number of users or a latency target
 
     @property

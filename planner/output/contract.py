@@ -29,6 +29,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "warnings": plain(answer.warnings),
         "provenance": plain(answer.provenance),
         "schedule": _schedule(answer),
+        "robustness": plain(answer.robustness),
         "load": plain(answer.load),
     }
 

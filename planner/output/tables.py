@@ -41,6 +41,10 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
     out.print(_headline(answer))
     for reason in answer.recommendation.reasons:
         out.print(f"  {escape(reason)}")
+    if answer.robustness is not None:
+        out.print(f"  {escape(answer.robustness.finding)}")
+        if answer.robustness.settle is not None:
+            out.print(f"  what would settle it: {escape(answer.robustness.settle)}")
     out.print()
     out.print(_cells_table(answer))
     if answer.recommendation.speculate is None:
