@@ -19,7 +19,7 @@ app.add_typer(acceptance_app, name="acceptance")
 
 @acceptance_app.command(
     "read",
-    epilog="Examples: specplan acceptance read server.log --json; "
+    epilog="Example: specplan acceptance read server.log --json; of several curves in a file, one: "
     "specplan acceptance read speed-bench.csv --select coding -o acceptance.json",
 )
 def read(
