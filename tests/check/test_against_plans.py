@@ -55,13 +55,23 @@ def test_off_is_said_where_off_is_best(tmp_path: Path) -> None:
     assert "off at batch 128: D = 5 loses 15.0%" in finding.message
 
 
-def test_worst_tier_of_a_schedule_counts(tmp_path: Path) -> None:
+def test_mean_over_batches_counts_for_a_schedule(tmp_path: Path) -> None:
     path = script(tmp_path, num_speculative_tokens_per_batch_size=SCHEDULE)
     assert findings(path, Options(planner=PLANNER, batch=256)) == []
-    path = script(tmp_path, num_speculative_tokens_per_batch_size=[[1, 8, 5], [9, 256, 4]])
+    path = script(tmp_path, num_speculative_tokens_per_batch_size=[[1, 8, 3], [9, 256, 5]])
     (finding,) = findings(path, Options(planner=PLANNER, batch=64))
-    assert finding.message.startswith("D = 4 with eagle3 loses 6.0% at batch")
-    assert findings(path, Options(planner=PLANNER, batch=8)) == [], "tiers beyond the planned batch do not run"
+    assert finding.code == "SP601"
+    # batches 1, 2, 3, 4, 5, 7 with D = 3 lose 6 %; 9, 12, 16, 21, 28, 37, 49, 64 with D = 5 lose 9 %
+    assert finding.message == ("the schedule loses 7.7% on average up to batch 64, most at batch 64: 9.0% with D = 5, "
+                               "D = 2 is best")
+    assert findings(path, Options(planner=PLANNER, batch=64, max_loss=0.08)) == []
+    assert "up to batch 8" in findings(path, Options(planner=PLANNER, batch=8))[0].message, "later tiers do not run"
+
+
+def test_server_admits_no_more_than_it_says(tmp_path: Path) -> None:
+    path = script(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace("serve m", "serve m --max-num-seqs 4"), encoding="utf-8")
+    assert findings(path, Options(planner=PLANNER)) == [], "D = 5 is right up to batch 8"
 
 
 def test_planner_without_an_answer_is_silent(tmp_path: Path) -> None:
