@@ -17,35 +17,10 @@ from typing import Any, Literal
 
 from specplan import __version__
 from specplan.microbench.measurements import Environment
+from specplan.planner.config.local_gpu import PROFILE_OF_DEVICE
 from specplan.planner.messages import InputError, MissingError
 
 INSTALL = "pip install 'specplan[gpu]'"
-
-PROFILE_OF_DEVICE: Mapping[str, str] = {
-    # torch.cuda.get_device_name() -> file in gpu_profiles/
-    "NVIDIA A100-SXM4-40GB": "a100-40-sxm",
-    "NVIDIA A100-SXM4-80GB": "a100-80-sxm",
-    "NVIDIA A10G": "a10g",
-    "NVIDIA B200": "b200-sxm",
-    "NVIDIA B300": "b300-sxm",
-    "NVIDIA B300 SXM6 AC": "b300-sxm",
-    "NVIDIA GB10": "dgx-spark-gb10",
-    "NVIDIA GB200": "gb200",
-    "NVIDIA GB300": "gb300",
-    "NVIDIA GH200 144G HBM3e": "gh200-144",
-    "NVIDIA GH200 480GB": "gh200-96",
-    "NVIDIA H100 80GB HBM3": "h100-sxm",
-    "NVIDIA H100 NVL": "h100-nvl",
-    "NVIDIA H100 PCIe": "h100-pcie",
-    "NVIDIA H20": "h20",
-    "NVIDIA H200": "h200-sxm",
-    "NVIDIA L4": "l4",
-    "NVIDIA L40S": "l40s",
-    "NVIDIA GeForce RTX 4090": "rtx-4090",
-    "NVIDIA GeForce RTX 5090": "rtx-5090",
-    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000-server",
-    "NVIDIA Thor": "jetson-thor-t5000",
-}
 
 ARCH_OF_CAPABILITY: Mapping[str, str] = {
     "8.0": "ampere", "8.6": "ampere-ga102", "8.9": "ada", "9.0": "hopper", "10.0": "blackwell",
@@ -106,8 +81,10 @@ def describe(device: Literal["cuda", "cpu"], *, threads: int | None = None, gpus
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     if device == "cpu":
-        return Environment(device="cpu", device_name=_cpu_name(), memory_bytes=_memory_bytes(),
-                           cache_bytes=_last_level_cache_bytes(), threads=pin_threads(threads), **common)
+        pinned = pin_threads(threads)
+        note = "one thread, timed by its CPU time" if pinned == 1 else f"{pinned} threads, timed by the wall clock"
+        return Environment(device="cpu", device_name=_cpu_name(), memory_bytes=_memory_bytes(), threads=pinned,
+                           cache_bytes=_last_level_cache_bytes(), notes=(note,), **common)
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     said = _nvidia_smi(str(getattr(properties, "uuid", "")))
     known = properties.name in PROFILE_OF_DEVICE

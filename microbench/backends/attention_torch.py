@@ -87,7 +87,6 @@ def _bind_sdpa(backend: str) -> Any:
         del case
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.attention.bias import causal_lower_right
 
         query = heads_first(operands["query"])
         if environment.device == "cpu":
@@ -95,10 +94,13 @@ def _bind_sdpa(backend: str) -> Any:
         else:
             keys, values = operands["keys"].transpose(1, 2), operands["values"].transpose(1, 2)
         query_len, tokens = query.shape[2], keys.shape[2]
-        # is_causal is aligned to the top left; one query token sees everything
-        mask = None if query_len == 1 else causal_lower_right(query_len, tokens)
-        if mask is not None and (environment.device == "cpu" or backend == "CUDNN_ATTENTION"):
+        mask = None     # is_causal is aligned to the top left; one query token sees everything
+        if query_len > 1 and (environment.device == "cpu" or backend == "CUDNN_ATTENTION"):
             mask = torch.ones((query_len, tokens), dtype=torch.bool, device=query.device).tril(tokens - query_len)
+        elif query_len > 1:
+            from torch.nn.attention.bias import causal_lower_right
+
+            mask = causal_lower_right(query_len, tokens)
         attend = torch.nn.functional.scaled_dot_product_attention
         chosen = getattr(SDPBackend, backend)
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from specplan.microbench.journal import append, open_journal
 from specplan.microbench.measurements import (
     Environment,
     Measurement,
-    append,
     differences,
     environment_id,
-    open_journal,
     read_measurements,
 )
 from specplan.planner.messages import InputError

@@ -1,0 +1,301 @@
+"""`specplan validate step`: build a decode step in torch, time it over D, B and S, and hold the prediction against it.
+
+The step has the target's layers (fewer than the model's where they would not fit or take long: stated), a real KV
+cache, and a drafter whose D passes run before the verify pass. The prediction is the planner's own
+`speculative_step`, with a code path that has no engine in it: no host cost, small kernels at the measured launch
+floor.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specplan.microbench import decode_step
+from specplan.microbench.environment import describe, find_device
+from specplan.microbench.measurements import Environment, Measurements, read_measurements
+from specplan.microbench.timing import StopRule, measure
+from specplan.planner.acceptance.curve import Acceptance, acceptance_length
+from specplan.planner.answer.resolve import Question, resolve
+from specplan.planner.arrays import Array
+from specplan.planner.config.load import Overrides, load_config
+from specplan.planner.kernels.entries import GpuProfile
+from specplan.planner.messages import InputError, Note
+from specplan.planner.models.architecture import Model, SoftmaxAttention
+from specplan.planner.models.drafter import SERIAL, Drafter
+from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.engine_paths import EnginePath, FixedCost, engine_path
+from specplan.planner.step.step_time import off_step, speculative_step
+
+DRAFT_LENS = tuple(range(13))
+SMALL_KERNELS = 10          # of a layer of decode_step: 2 norms, 2 cache writes, 2 copies, 2 for the gate, 2 sums
+LAUNCH_PRIOR_S = 2e-6       # inside a CUDA graph, where no sweep lies beside the profile (kernels.md 2.4)
+CPU_WEIGHT_CACHES = 3.0     # layers are taken until the weights exceed this many last-level caches
+GPU_WEIGHT_BYTES = 8e9      # ... or this size on a GPU
+REPEATS_S = 0.25            # measured time of one step at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One measured step beside its prediction. `draft_len` None is plain decoding without a drafter."""
+
+    batch: int
+    context_tokens: int
+    draft_len: int | None
+    measured_s: float
+    predicted_s: float
+
+    @property
+    def error_pct(self) -> float:
+        """Signed error of the prediction."""
+        return 100.0 * (self.predicted_s / self.measured_s - 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The D that the prediction picks for one cell, the best one by the clock, and what the pick loses."""
+
+    batch: int
+    context_tokens: int
+    chosen: int | None
+    best: int | None
+    regret: float               # 1 - value of the chosen / value of the best, by measured times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepValidation:
+    """All rows, the choices under the given acceptance (empty without one), and how steady the machine was."""
+
+    rows: tuple[StepRow, ...]
+    choices: tuple[Choice, ...]
+    layers: int
+    model_layers: int
+    reference_spread: float     # largest over smallest repeat of one step, minus 1
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def mean_error_pct(self) -> float:
+        """Mean of |error| over all rows."""
+        return float(np.mean([abs(row.error_pct) for row in self.rows]))
+
+    @property
+    def mean_regret(self) -> float | None:
+        """Mean loss by the predicted choice of D; None without an acceptance."""
+        return float(np.mean([choice.regret for choice in self.choices])) if self.choices else None
+
+
+def validate_step(
+    config: Path, *, gpu: str | None = None, device: str | None = None, threads: int | None = None,
+    layers: int | None = None, draft_lens: Sequence[int] = DRAFT_LENS, drafter: str | None = None,
+    report: Callable[[int, int], None] | None = None,
+) -> StepValidation:
+    """Measure the configuration's step on this device and compare it with the prediction from profile `gpu`.
+
+    Raises
+    ------
+    InputError
+        A model or drafter that cannot be built, a dtype that the device does not run, or faults of the configuration.
+    MissingError
+        No torch, or no CUDA device.
+    """
+    found = find_device(device)
+    question = resolve(load_config(config, Overrides(gpu=gpu)))
+    environment = describe(found, threads=threads)
+    dtype = _dtype(question, environment)
+    option = next((one for one in question.options if drafter in {None, one.drafter.name, one.drafter.mechanism}
+                   and one.drafter.network is not None), None)
+    if option is None:
+        raise InputError("drafters: validate step needs one with a network: a draft_model, eagle, eagle3 or mtp")
+    network = _buildable(option.drafter, question.target)
+    count = layers or _layers_that_fit(question.target, environment)
+    target = replace(question.target, groups=(replace(question.target.groups[0], count=count),))
+    shape = decode_step.shape_of(question.target, count)
+    path = runner_path(question.deployment.gpu)
+    deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1)
+    bench = _Built(target=decode_step.build(shape, environment, dtype),
+                   drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
+    cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]
+    measured, spread = _measure(bench, cells, draft_lens, report or (lambda _done, _total: None))
+    rows = tuple(_predicted(target, deployment, replace(option.drafter, network=network, fused_inputs=0), measured))
+    choices = () if option.acceptance is None else tuple(_choices(rows, option.acceptance))
+    return StepValidation(rows=rows, choices=choices, layers=count, model_layers=question.target.layers,
+                          reference_spread=spread,
+                          notes=_notes(environment, option.acceptance, count, question.target.layers, spread))
+
+
+# ---- what is built -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    target: decode_step.Network
+    drafter: decode_step.Network
+
+
+def _dtype(question: Question, environment: Environment) -> str:
+    """The one number format that this step runs in."""
+    wanted = {"cpu": ("fp32",), "cuda": ("bf16", "fp16")}[environment.device]
+    weights, kv = question.target.weights.ffn, question.deployment.kv_dtype
+    if weights not in wanted or kv != weights:
+        raise InputError(f"dtypes: validate step on {environment.device} runs weights and cache in "
+                         f"{' or '.join(wanted)}, not {weights} and {kv}; state dtypes: {{weights: {wanted[0]}, "
+                         f"kv: {wanted[0]}}}")
+    return weights
+
+
+def _buildable(drafter: Drafter, target: Model) -> Model:
+    """The drafter's network as this step builds it: the target's number formats, one hidden state in."""
+    if drafter.mechanism not in SERIAL or drafter.network is None:
+        raise InputError(f"drafters: validate step builds serial drafters ({', '.join(sorted(SERIAL))}), not "
+                         f"{drafter.mechanism}")
+    decode_step.shape_of(drafter.network, 1)     # refuses what cannot be built
+    (group,) = drafter.network.groups
+    assert isinstance(group.layer.mixer, SoftmaxAttention)
+    layer = replace(group.layer, mixer=replace(group.layer.mixer, inputs=1))
+    return replace(drafter.network, weights=target.weights, groups=(replace(group, layer=layer),))
+
+
+def _layers_that_fit(model: Model, environment: Environment) -> int:
+    """As many layers as stay well clear of the cache on a CPU, or of a GPU's memory and the time at hand."""
+    shape = decode_step.shape_of(model, 1)
+    width = 4.0 if environment.device == "cpu" else 2.0
+    each = width * shape.hidden * (shape.qkv + shape.query_heads * shape.head_dim + shape.matrices * shape.intermediate)
+    wanted = CPU_WEIGHT_CACHES * environment.cache_bytes if environment.device == "cpu" else min(
+        GPU_WEIGHT_BYTES, 0.3 * environment.memory_bytes)
+    return min(model.layers, max(1, math.ceil(wanted / each)))
+
+
+# ---- timing --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    batch: int
+    context_tokens: int
+    draft_len: int | None
+    seconds: float
+
+
+def _measure(
+    bench: _Built, cells: Sequence[tuple[int, int]], draft_lens: Sequence[int], report: Callable[[int, int], None]
+) -> tuple[list[_Measured], float]:
+    """Median seconds of every step in random order, and the spread of the first one repeated after each cell."""
+    shuffled = list(cells)
+    random.Random(0).shuffle(shuffled)
+    total = len(cells) * (1 + len(draft_lens))
+    found: list[_Measured] = []
+    repeats = []
+    for batch, tokens in shuffled:
+        timed = _cell(bench, batch, tokens, draft_lens)
+        repeats += [seconds for draft_len, seconds, again in timed if again or draft_len is None][:2]
+        found += [_Measured(batch, tokens, draft_len, seconds) for draft_len, seconds, again in timed if not again]
+        report(len(found), total)
+    spread = max(max(pair) / min(pair) - 1.0 for pair in zip(repeats[::2], repeats[1::2], strict=True))
+    return found, spread
+
+
+def _cell(
+    bench: _Built, batch: int, tokens: int, draft_lens: Sequence[int]
+) -> list[tuple[int | None, float, bool]]:
+    """Steps of one batch and context, off first and once more at the end."""
+    device = bench.target.environment.device
+    spare = max(draft_lens) + 1
+    caches = (decode_step.fill_cache(bench.target, batch=batch, context_tokens=tokens, spare=spare),
+              decode_step.fill_cache(bench.drafter, batch=batch, context_tokens=tokens, spare=spare))
+    order: list[int | None] = [None, *draft_lens]
+    random.Random(batch * tokens).shuffle(order)
+    rule = StopRule(budget_s=REPEATS_S, max_samples=40)
+    timed: list[tuple[int | None, float, bool]] = []
+    for position, draft_len in enumerate([None, *[item for item in order if item is not None], None]):
+        call = _step(bench, caches, batch, draft_len)
+        samples = measure(lambda _, call=call: call(), sets=1, device=device, rule=rule)  # type: ignore[misc]
+        timed.append((draft_len, float(np.median(samples.seconds)), position > len(draft_lens)))
+    return timed
+
+
+def _step(bench: _Built, caches: tuple[Any, Any], batch: int, draft_len: int | None) -> Callable[[], Any]:
+    """D passes of the drafter, then one pass of the target over 1 + D tokens per sequence."""
+    verify = decode_step.step(bench.target, caches[0], batch=batch, query_len=1 + (draft_len or 0))
+    if not draft_len:
+        return verify
+    propose = decode_step.step(bench.drafter, caches[1], batch=batch, query_len=1)
+
+    def call() -> Any:
+        for _ in range(draft_len):
+            propose()
+        return verify()
+
+    return call
+
+
+# ---- prediction ----------------------------------------------------------------------------------------------
+
+
+def runner_path(gpu: GpuProfile) -> EnginePath:
+    """The code path of this step: nothing of an engine, small kernels at the launch floor of the sweep beside `gpu`."""
+    nothing = FixedCost(value=0.0, low=0.0, high=0.0, evidence="none")
+    floor = launch_floor_s(gpu)
+    small = FixedCost(value=SMALL_KERNELS * floor, low=0.0, high=2 * SMALL_KERNELS * floor, evidence="measured")
+    shared = {**engine_path("vllm").shared, "small_kernels_s_per_layer": small,
+              "draft_small_kernels_factor": FixedCost(value=1.0, low=1.0, high=1.0, evidence="none")}
+    return EnginePath(name="torch-step", engine="torch", host_step_s=nothing, spec_extra_s=nothing, per_seq_s=nothing,
+                      pass_floor_s=nothing, pass_floor_s_per_extra_layer=nothing, evidence_for=tuple(SERIAL),
+                      shared=shared)
+
+
+def launch_floor_s(gpu: GpuProfile) -> float:
+    """Least time of a kernel by the measurements beside the profile; a prior where there are none."""
+    file = None if gpu.file is None else gpu.file.parent / "measurements.jsonl"
+    if file is None or not file.exists():
+        return LAUNCH_PRIOR_S
+    measured: Measurements = read_measurements(file)
+    floors = [point.median_s for point in measured.timed if point.op == "launch"]
+    return floors[0] if floors else LAUNCH_PRIOR_S
+
+
+def _predicted(
+    target: Model, deployment: Deployment, drafter: Drafter, measured: Sequence[_Measured]
+) -> Iterator[StepRow]:
+    for item in measured:
+        if item.draft_len is None:
+            seconds = off_step(target, deployment, item.batch, item.context_tokens).step_s
+        else:
+            seconds = speculative_step(target, deployment, drafter, item.draft_len, item.batch, item.context_tokens
+                                       ).step_s
+        yield StepRow(batch=item.batch, context_tokens=item.context_tokens, draft_len=item.draft_len,
+                      measured_s=item.seconds, predicted_s=float(np.asarray(seconds).reshape(())))
+
+
+def _choices(rows: Sequence[StepRow], acceptance: Acceptance) -> Iterator[Choice]:
+    """Per cell: D by predicted tokens per second, D by measured ones, and the measured loss of the first."""
+    cells = dict.fromkeys((row.batch, row.context_tokens) for row in rows)
+    for batch, tokens in cells:
+        mine = [row for row in rows if (row.batch, row.context_tokens) == (batch, tokens)]
+        lengths: Array = acceptance_length(acceptance, np.array([float(row.draft_len or 0) for row in mine]))
+        predicted = [float(length) / row.predicted_s for length, row in zip(lengths, mine, strict=True)]
+        measured = [float(length) / row.measured_s for length, row in zip(lengths, mine, strict=True)]
+        chosen, best = int(np.argmax(predicted)), int(np.argmax(measured))
+        yield Choice(batch=batch, context_tokens=tokens, chosen=mine[chosen].draft_len, best=mine[best].draft_len,
+                     regret=1.0 - measured[chosen] / measured[best])
+
+
+def _notes(
+    environment: Environment, acceptance: Acceptance | None, layers: int, model_layers: int, spread: float
+) -> tuple[Note, ...]:
+    notes = [Note("environment", note) for note in environment.notes]
+    if layers < model_layers:
+        notes.append(Note("scaled-layers", f"{layers} of the model's {model_layers} layers were built and predicted"))
+    if acceptance is None:
+        notes.append(Note("no-acceptance", "no acceptance in the configuration: the regret of the chosen D is unknown"))
+    if spread > 0.10:
+        notes.append(Note("unstable-machine", f"plain decoding repeated after each cell differed by up to "
+                                              f"{spread:.0%}: something else ran beside it"))
+    return tuple(notes)
+
+
