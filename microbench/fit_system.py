@@ -13,13 +13,12 @@ from specplan.microbench.fit import fit_candidate, fit_slice, relative_error, to
 from specplan.microbench.fit_limits import impossible
 from specplan.microbench.fit_predict import entry_of, model_of
 from specplan.microbench.fit_rows import SPLITS, Slice, folds, subsample
-from specplan.microbench.fit_target import Target
+from specplan.microbench.fit_target import Candidate, Target
 from specplan.microbench.fit_target_matrix import TABLE_SKEW
 from specplan.microbench.fit_targets import target_of
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.entries import Entry, Hardware
 from specplan.planner.kernels.timing import Evidence, Quality
-from specplan.planner.messages import InputError
 
 SOURCE = "fit"                  # key of the profile's `sources`
 DIGITS = 3                      # of fitted numbers: more would be noise
@@ -43,7 +42,10 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A slice with its entry: numbers from all rows, errors from rows held out. `held` were left at their prior."""
+    """A slice with its entry: numbers from all rows, errors from rows held out. `held` were left at their prior.
+
+    Few rows that suffice for a fit may not suffice for one without the held-out ones: then there are no scores.
+    """
 
     rows: Slice
     target: Target
@@ -91,31 +93,30 @@ def fit_and_score(
     lack = too_little(rows, target)
     if lack is not None:
         return Unfitted(rows=rows, target=target, reason=lack)
-    scores, candidate = {}, None
-    for split in splits:
-        errors, held_out = [], []
-        for mask in folds(rows, split):
-            train = rows.take(~mask)
-            try:    # the variant of the equation is chosen once, by the rows of the first split's first fit
-                fit = (fit_slice(train, target, hardware, l2_warm=l2_warm) if candidate is None
-                       else fit_candidate(subsample(train), target, candidate, hardware, l2_warm=l2_warm))
-            except InputError as error:
-                return Unfitted(rows=rows, target=target, reason=str(error))
+    masks = {split: folds(rows, split) for split in splits}
+    enough = all(too_little(rows.take(~mask), target) is None for found in masks.values() for mask in found)
+    scores: dict[str, Scored] = {}
+    candidate: Candidate | None = None
+    for split, found in masks.items() if enough else ():
+        errors = []
+        for mask in found:      # the variant of the equation is chosen once, by the first rows that are fitted
+            train, test = rows.take(~mask), rows.take(mask)
+            fit = (fit_slice(train, target, hardware, l2_warm=l2_warm) if candidate is None
+                   else fit_candidate(subsample(train), target, candidate, hardware, l2_warm=l2_warm))
             candidate = fit.candidate
-            test = rows.take(mask)
             predicted = model_of(target, candidate, rows, hardware, l2_warm=l2_warm)(fit.numbers, test)
             errors.append(relative_error(predicted, test.time_s))
-            held_out.append(mask)
-        order = np.concatenate([np.flatnonzero(mask) for mask in held_out])
+        order = np.concatenate([np.flatnonzero(mask) for mask in found])
         scores[split] = Scored(rows=_pick(rows, order), error_pct=np.concatenate(errors))
-    assert candidate is not None
-    fit = fit_candidate(subsample(rows), target, candidate, hardware, l2_warm=l2_warm)
+    fit = (fit_slice(rows, target, hardware, l2_warm=l2_warm) if candidate is None
+           else fit_candidate(subsample(rows), target, candidate, hardware, l2_warm=l2_warm))
+    candidate = fit.candidate
     evidence = evidence_of(rows, scores, fit.error_pct, fit.held)
     numbers = {name: rounded(value) for name, value in fit.numbers.items() if name != TABLE_SKEW}
     entry = entry_of(target, candidate, rows, numbers, evidence)
     fitted = Fitted(rows=rows, target=target, entry=entry, held=fit.held, scores=scores,
                     table_skew=fit.numbers.get(TABLE_SKEW, 1.0))
-    if fitted.median_split.mean > REJECT_PCT:
+    if scores and fitted.median_split.mean > REJECT_PCT:
         return Unfitted(rows=rows, target=target,
                         reason=f"mean error {fitted.median_split.mean:.0f} % on held-out rows: the equation fails")
     return fitted
@@ -133,6 +134,10 @@ def evidence_of(
     rows: Slice, scores: Mapping[str, Scored], error_pct: Mapping[str, float], held: Sequence[str]
 ) -> Evidence:
     """What a profile says of a fit. `source` names the numbers held at their prior."""
+    errors = {name: float(max(1, round(value))) for name, value in error_pct.items() if name != TABLE_SKEW}
+    if not scores:
+        return Evidence(level="measured", source=source_key(held), quality="rough", rows=len(rows),
+                        parameter_error_pct=errors, fitted_range=fitted_range(rows))
     middle = sorted(scores.values(), key=lambda scored: scored.mean)[len(scores) // 2]
     size = np.abs(middle.error_pct)
     limit = ROUGH_MOE_PCT if rows.family == "moe" else ROUGH_PCT
@@ -140,9 +145,7 @@ def evidence_of(
     return Evidence(
         level="measured", source=source_key(held), quality=quality, rows=len(rows), held_out_rows=len(size),
         error_median_pct=round(float(np.median(size)), 1), error_mean_pct=round(middle.mean, 1),
-        error_p90_pct=round(float(np.percentile(size, 90)), 1),
-        parameter_error_pct={name: float(max(1, round(value))) for name, value in error_pct.items()
-                             if name != TABLE_SKEW},
+        error_p90_pct=round(float(np.percentile(size, 90)), 1), parameter_error_pct=errors,
         fitted_range=fitted_range(rows),
     )
 

@@ -15,9 +15,10 @@ from specplan.planner.kernels.entries import Hardware, Key
 _DESIGNS = {
     "vllm_flash_attn_fa3": "fa3", "fa3": "fa3", "vllm_flashinfer_trtllmdecode": "trtllm-gen",
     "trtllm_mha": "trtllm-gen", "vllm_flash_attn_fa2": "fa2", "vllm_flash_attn": "fa2", "flash_attention": "fa2",
-    "flashinfer": "flashinfer", "vllm_flashinfer_fidecode": "flashinfer",
+    "flashinfer": "flashinfer", "vllm_flashinfer_fidecode": "flashinfer", "torch_flow_flashinfer": "flashinfer",
+    "vllm_flash_attn_fa4": "fa4",
 }
-_TRTLLM_DESIGNS = {"hopper": "xqa", "blackwell": "trtllm-gen", "blackwell-ultra": "trtllm-gen"}
+_TRTLLM_DESIGNS = {"hopper": "xqa", "blackwell": "trtllm-gen", "blackwell-ultra": "trtllm-gen"}    # else: xqa-ampere
 FA3_BLOCKS = {(64, "bf16"): 128, (128, "bf16"): 128, (192, "bf16"): 96, (256, "bf16"): 64,
               (64, "fp8"): 160, (128, "fp8"): 160, (192, "fp8"): 128, (256, "fp8"): 64}   # paged, without TMA
 FULL_STREAM = 0.93          # of the datasheet: what FA3 and trtllm-gen reach at large KV
@@ -29,15 +30,13 @@ def attention_target(rows: Slice, hw: Hardware) -> Target:
     key: dict[str, Key] = {"head_dim": head_dim, "kv_dtype": kv}
     design = _DESIGNS.get(rows.kernel, "")
     if rows.engine == "trtllm" and rows.kernel == "torch_flow":
-        design = _TRTLLM_DESIGNS.get(hw.arch, "")
-    if hw.arch.startswith("blackwell") and not hw.arch.endswith("gb202") and design == "flashinfer":
-        design = ""     # another kernel of the same name, beside the engine's default
+        design = _TRTLLM_DESIGNS.get(hw.arch, "xqa-ampere")
     if not design:
         return Target(id=f"{rows.engine}-{rows.kernel}", key=key, candidates=(), unfit="no equation for this kernel")
     keep: dict[str, Callable[[Slice], Mask]] = {}
     if design == "fa2":
         keep["one query head per KV head: another kernel (cliff fa2-single-group)"] = Within("group_size", low=1.5)
-    if design == "xqa":
+    if design in ("xqa", "xqa-ampere"):
         keep["one query head per KV head: another kernel"] = Within("group_size", low=1.5)
         keep["more than 32 query heads per KV head: fallback (cliff xqa-group)"] = Within("group_size", high=32)
     if design == "flashinfer":
@@ -106,9 +105,17 @@ def _xqa(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, 
         "stream_bytes_per_s": Free(0.9 * bandwidth, 0.5 * bandwidth, 1.1 * bandwidth),
         "ramp_s": Free(30 * US, 0.0, 300 * US), "ramp_half_bytes": Free(100e6, 0.1e6, 2000e6),
     }
-    return (Candidate(form="ramp", fixed={"tile_rows": 64}, free=ramp),)
+    return (Candidate(form="ramp", fixed={"tile_rows": 64 if hw.arch == "hopper" else 32}, free=ramp),)
+
+
+def _fa4(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
+    del head_dim, kv, engine
+    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s")
+    fixed = {"tile_rows": 128, "row_tile": 128, "ctas_per_sm": 1, "split_cap": 128, "kv_block_tokens": 128}
+    return (Candidate(form="walk_fa3", fixed=fixed, free=free),)
 
 
 _CANDIDATES: Mapping[str, Callable[[Hardware, int, str, str], tuple[Candidate, ...]]] = {
-    "fa3": _fa3, "trtllm-gen": _gen, "fa2": _fa2, "flashinfer": _tile, "xqa": _xqa,
+    "fa3": _fa3, "trtllm-gen": _gen, "fa2": _fa2, "flashinfer": _tile, "fa4": _fa4, "xqa": _xqa,
+    "xqa-ampere": _xqa,
 }
