@@ -26,6 +26,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "check": "engines",
     "compare": "engines",
     "pareto": "show",
+    "plot": "show",
     "op": "op",
     "profiles": "catalog",
     "models": "catalog",

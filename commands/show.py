@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from specplan.commands.options import Engine, Gpu, Json, ModelFile, Preliminary, Tp, load, print_json
-from specplan.planner.messages import Fault, InputError
+from specplan.planner.messages import Fault, InputError, nearest
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -33,6 +33,10 @@ def pareto(
     if as_csv and as_json:
         raise InputError([Fault((), "goes without --json", file="--csv")])
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
+    if plot is not None:
+        from specplan.planner.output.pictures import check_picture_file
+
+        check_picture_file(plot)
     question = resolve(loaded, allow_preliminary=allow_preliminary)
     answer = pareto_of(question)
     if plot is not None:
@@ -47,3 +51,32 @@ def pareto(
         typer.echo(pareto_csv(answer), nl=False)
     else:
         print_pareto(answer, question.batch)
+
+
+KINDS = ("step", "speedup", "roofline", "map", "pareto", "acceptance")
+
+
+@app.command(epilog="Example: specplan plot step --model cfg.yaml -o step.svg")
+def plot(
+    kind: Annotated[str, typer.Argument(help="step, speedup, roofline, map, pareto or acceptance.")],
+    model: ModelFile, gpu: Gpu = None, tp: Tp = None, batch: Batch = None, context: Context = None,
+    engine: Engine = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help=".svg, .png or .pdf.")] = None,
+    allow_preliminary: Preliminary = False,
+) -> None:
+    """Draw one picture, in the terminal or into a file; the first batch and context where it shows one cell."""
+    from specplan.planner.answer.plan import evaluate
+    from specplan.planner.answer.resolve import resolve
+    from specplan.planner.output.drawing import draw
+
+    if kind not in KINDS:
+        known = f"there are {', '.join(KINDS)}{nearest(kind, KINDS)}"
+        raise InputError([Fault((), f"no picture '{kind}': {known}", "KIND")])
+    if output is not None:
+        from specplan.planner.output.pictures import check_picture_file
+
+        check_picture_file(output)
+    loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
+    draw(kind, evaluate(resolve(loaded, allow_preliminary=allow_preliminary)), output)
+    if output is not None:
+        typer.echo(f"Wrote {output}", err=True)
