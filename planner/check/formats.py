@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import escape, quoteattr
 
 from specplan import __version__
 from specplan.planner.check.catalog import all_rules, anchor
@@ -109,15 +110,23 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
+_NOT_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def _attribute(text: str) -> str:
+    """A quoted XML attribute; what XML cannot hold at all becomes a replacement character."""
+    return '"' + escape(_NOT_XML.sub("\ufffd", text)).replace("\n", "&#10;") + '"'
+
+
 def _junit(report: Report) -> str:
     failing = [one for one in report.findings if one.severity != "note"]
     cases = "".join(
-        f"    <testcase classname={quoteattr(one.file)} name={quoteattr(f'{one.code} line {one.line}')}>\n"
-        f"      <failure type={quoteattr(one.severity)} message={quoteattr(one.message)}>"
-        f"{escape(f'{one.file}:{one.line}:{one.column}: {one.code} {one.name}')}</failure>\n    </testcase>\n"
+        f"    <testcase classname={_attribute(one.file)} name={_attribute(f'{one.code} line {one.line}')}>\n"
+        f"      <failure type={_attribute(one.severity)} message={_attribute(one.message)}>"
+        f"{_attribute(f'{one.file}:{one.line}:{one.column}: {one.code} {one.name}')[1:-1]}</failure>\n    </testcase>\n"
         for one in failing)
-    cases += "".join(f"    <testcase classname={quoteattr(one.file)} name='readable'>\n      <error "
-                     f"message={quoteattr(one.reason)}/>\n    </testcase>\n" for one in report.unreadable)
+    cases += "".join(f'    <testcase classname={_attribute(one.file)} name="readable">\n      <error '
+                     f"message={_attribute(one.reason)}/>\n    </testcase>\n" for one in report.unreadable)
     if not cases:
         cases = '    <testcase classname="specplan" name="check"/>\n'
     total = max(1, len(failing) + len(report.unreadable))

@@ -18,7 +18,7 @@ from specplan.planner.check.report import Finding, Report, Skipped
 from specplan.planner.check.suppress import Suppressions, suppressions
 from specplan.planner.engines.dialects import dialect
 from specplan.planner.engines.launch import Launch
-from specplan.planner.engines.located import MalformedError
+from specplan.planner.engines.located import HOLE, MalformedError
 from specplan.planner.engines.plan import DraftPlan
 from specplan.planner.engines.rule import Context, Hit, Rule
 from specplan.planner.messages import InputError
@@ -123,7 +123,7 @@ def _keep(findings: list[Finding], places: _Places, quiet: Suppressions, options
     end_line, end_column = places.place(max(hit.start, hit.end))
     anchor = places.place(launch.place.start)[0] if launch is not None else line
     finding = Finding(file=file, line=line, column=column, end_line=end_line, end_column=end_column, code=rule.code,
-                      name=rule.name, severity=rule.severity, message=hit.message,
+                      name=rule.name, severity=rule.severity, message=hit.message.replace(HOLE, "${...}"),
                       engine=launch.engine if launch is not None else "", edits=hit.edits, anchor_line=anchor)
     if finding in findings:
         return

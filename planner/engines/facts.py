@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.dialects import dialect
@@ -12,7 +13,9 @@ from specplan.planner.engines.located import Node
 from specplan.planner.engines.onnxruntime_genai import configuration as onnxruntime_genai
 from specplan.planner.engines.sglang import configuration as sglang
 from specplan.planner.messages import InputError
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 _ONE = Node(1, 0, 0)        # stands for a draft length that is not written
 

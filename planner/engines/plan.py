@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from specplan.planner.decide.tier import Tier
 from specplan.planner.messages import Fault, InputError
-from specplan.planner.models.drafter import MECHANISMS, Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class DraftPlan:
 
 def check_plan(plan: DraftPlan) -> None:
     """Raise InputError with everything that is wrong with a plan; engines may rely on what passes."""
+    from specplan.planner.models.drafter import MECHANISMS  # noqa: PLC0415  (reading files needs no model code)
+
     faults: list[Fault] = []
 
     def need(good: bool, field: str, message: str) -> None:

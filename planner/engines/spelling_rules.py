@@ -9,6 +9,7 @@ from specplan.planner.engines.aiconfigurator import configuration as aiconfigura
 from specplan.planner.engines.launch import SPEC, Launch, Setting, at_least
 from specplan.planner.engines.llama_cpp import configuration as llama_cpp
 from specplan.planner.engines.lmdeploy import configuration as lmdeploy
+from specplan.planner.engines.located import HOLE
 from specplan.planner.engines.onnxruntime_genai import configuration as onnxruntime_genai
 from specplan.planner.engines.rule import Context, Hit, Rule, at, at_name, replace
 from specplan.planner.engines.rule_examples import example
@@ -74,7 +75,7 @@ def _unknown(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     for name, setting in launch.settings.items():
         if launch.engine == "vllm" and name in known:
             yield from _too_new(launch, setting)
-        if not name.startswith(prefixes) or name in known or (launch.engine, name) in RENAMED:
+        if not name.startswith(prefixes) or name in known or (launch.engine, name) in RENAMED or HOLE in name:
             continue
         if launch.engine in {"sglang", "lmdeploy"} and sum(key.startswith(name) for key in known) == 1:
             continue        # argparse takes an unambiguous beginning of a flag

@@ -17,7 +17,8 @@ from specplan.planner.messages import InputError
 
 DATA = Path(__file__).parents[1] / "data" / "check"
 AWKWARD = Finding(file="a b/ü,1:%.sh", line=2, column=3, end_line=2, end_column=3, code="SP012",
-                  name="beyond-trained-block", severity="error", message='50% <&> "x"\nnext, line', engine="vllm")
+                  name="beyond-trained-block", severity="error", engine="vllm",
+                  message='50% <&> "x"\nnext, line \x1b[0m')
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_junit_counts_what_it_holds(report: Report) -> None:
     assert int(suite.attrib["failures"]) == len(failures) == sum(one.severity != "note" for one in report.findings)
     assert int(suite.attrib["errors"]) == len(suite.findall("testcase/error")) == len(report.unreadable)
     assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
-    assert failures[-1].attrib["message"] == AWKWARD.message
+    assert failures[-1].attrib["message"] == AWKWARD.message.replace("\x1b", "\ufffd")
     assert len(ElementTree.fromstring(render(Report(), "junit")).findall("testsuite/testcase")) == 1
 
 
@@ -75,7 +76,7 @@ def test_github_annotations_escape_what_would_end_them(report: Report) -> None:
     lines = render(report, "github").splitlines()
     assert len(lines) == len(report.findings) + len(report.unreadable)
     assert lines[-2] == ("::error file=a b/ü%2C1%3A%25.sh,line=2,col=3,endLine=2,title=SP012 beyond-trained-block"
-                         '::50%25 <&> "x"%0Anext, line')
+                         '::50%25 <&> "x"%0Anext, line \x1b[0m')
     assert {line.split(" ")[0] for line in lines} == {"::error", "::warning", "::notice"}
     assert render(Report(), "github") == ""
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, Setting, words_to_settings
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, in_words
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "llama_cpp"
 NEWEST = "b10472"      # newest build that a public report names with these flags (qwen38-mtp sweeps, August 2026)

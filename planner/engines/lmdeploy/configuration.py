@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, first_positional, words_to_settings
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, in_words
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "lmdeploy"
 NEWEST = "0.18.0"

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, put_mapping
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, in_words
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "onnxruntime_genai"
 NEWEST = "0.18.0"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
@@ -18,7 +18,9 @@ from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, fitted, in_words
 from specplan.planner.engines.snippet import command, heredoc
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "sglang"
 NEWEST = "0.5.23"

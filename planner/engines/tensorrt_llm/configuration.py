@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -18,7 +18,9 @@ from specplan.planner.engines.launch import SPEC, Launch, Setting, at_least, put
 from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan, fitted
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "tensorrt_llm"
 NEWEST = "1.4.0rc4"

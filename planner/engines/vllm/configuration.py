@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import (
@@ -26,7 +26,9 @@ from specplan.planner.engines.located import Node, Text
 from specplan.planner.engines.plan import DraftPlan
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
-from specplan.planner.models.drafter import Mechanism
+
+if TYPE_CHECKING:
+    from specplan.planner.models.drafter import Mechanism
 
 ENGINE = "vllm"
 NEWEST = "0.33.0"
