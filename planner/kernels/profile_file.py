@@ -17,7 +17,11 @@ from specplan.planner.kernels.timing import Evidence, Level, Quality
 from specplan.planner.messages import Fault, InputError, KeyPath, nearest
 
 SCHEMA = 1
-RATES = frozenset({"stream_bytes_per_s", "mma_flop_per_s", "cta_bytes_per_s", "width_tokens", "tile_rows", "row_tile"})
+RATES = frozenset({"stream_bytes_per_s", "mma_flop_per_s", "cta_bytes_per_s", "width_tokens"})
+COUNTS = frozenset({"ctas_per_sm", "split_cap", "kv_block_tokens", "tile_rows", "row_tile", "overlap"})
+FEWEST = {"head_dim": 1, "gpus": 2}
+MOST = 1_000_000
+SMALLEST, LARGEST = 1e-30, 1e30     # beyond any time, rate or size in SI units; keeps products finite
 _MISSING: Any = object()
 
 
@@ -59,8 +63,8 @@ def _hardware(reader: _Reader, name: str) -> Hardware:
         confidence=reader.text("confidence"), sources=reader.texts("sources"), notes=reader.text("notes", ""),
         preliminary=reader.flag("preliminary"),
     )
-    for key in ("sms", "memory_bytes", "hbm_bytes_per_s"):
-        if not getattr(hardware, key) > 0:
+    for key in ("sms", "memory_bytes", "hbm_bytes_per_s", "boost_hz", "exp_per_clock_per_sm"):
+        if getattr(hardware, key) is not None and not getattr(hardware, key) > 0:
             reader.fault(key, "must be above 0")
     if hardware.dense("bf16") <= 0:
         reader.fault("dense_flop_per_s", "needs a rate for bf16 or fp8")
@@ -83,6 +87,12 @@ def _entry(reader: _Reader, family: str, sources: Mapping[str, str]) -> Entry:
     for name in RATES & entry.parameters.keys():
         if entry.parameters[name] <= 0:
             reader.fault("parameters", f"{name} must be above 0")
+    for name in COUNTS & entry.parameters.keys():
+        if not 1 <= entry.parameters[name] <= MOST:
+            reader.fault("parameters", f"{name} must be from 1 to {MOST}")
+    for name in FEWEST.keys() & entry.key.keys():
+        if not FEWEST[name] <= int(entry.key[name]) <= MOST:
+            reader.fault(name, f"must be from {FEWEST[name]} to {MOST}")
     if family == "allreduce" and not (entry.bands and all(set(band) == set(BAND) for band in entry.bands)):
         reader.fault("bands", f"needs at least one band, each with {', '.join(BAND)}")
     reader.finish()
@@ -153,6 +163,8 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             self.fault(key, "is missing; a number >= 0" if value is None else f"must be a number >= 0, is {value!r}")
             return 0.0
+        if value and not SMALLEST < value < LARGEST:
+            self.fault(key, f"must be between {SMALLEST:g} and {LARGEST:g}, is {value:g}")
         return float(value)
 
     def one_of(self, key: str, known: tuple[str, ...], default: str) -> Any:
@@ -177,7 +189,7 @@ class _Reader:
             missing = None if key in OPTIONAL_KEYS else _MISSING
             value = self.flag(key) if key == "gated" else (
                 self.whole(key, missing) if key in ("head_dim", "gpus") else self.text(key, missing))
-            if value or key == "gated":
+            if value or key in ("gated", *FEWEST):
                 found[key] = value
         return found
 

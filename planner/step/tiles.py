@@ -75,7 +75,7 @@ def attention_tiles(model: Model, deployment: Deployment) -> AttentionTiles | No
     latent = mixer.kv_lora_rank + mixer.rope_head_dim
     rates = deployment.gpu.hardware
     # per row and cached token: 2*(latent + kv_lora_rank) FLOP for latent * 2 bytes
-    knee = rates.dense_flop_per_s["bf16"] / rates.hbm_bytes_per_s * latent * 2 / (2 * (latent + mixer.kv_lora_rank))
+    knee = rates.dense("bf16") / rates.hbm_bytes_per_s * latent * 2 / (2 * (latent + mixer.kv_lora_rank))
     return AttentionTiles(
         kernel_id=kernel.id,
         group_size=local_heads(mixer.query_heads, tp),
