@@ -10,7 +10,8 @@ from itertools import pairwise
 from specplan.planner.engines.dialects import ENGINES, dialect
 from specplan.planner.engines.facts import is_speculative
 from specplan.planner.engines.launch import Launch, Setting, scalar, words_to_settings
-from specplan.planner.engines.located import HOLE, Node, Text
+from specplan.planner.engines.located import HOLE, MalformedError, Node, Text
+from specplan.planner.engines.located_yaml import holes_for_variables
 from specplan.planner.engines.rule import Context
 from specplan.planner.engines.shell import commands
 
@@ -31,6 +32,7 @@ class Found:
     random_prompts: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     embedded: list[tuple[Text, str | None]] = field(default_factory=list)      # here-documents, and where they go
+    unread: list[MalformedError] = field(default_factory=list)                  # those that are no YAML or JSON
 
     @property
     def context(self) -> Context:
@@ -53,7 +55,8 @@ def from_shell(text: Text, found: Found, *, image: str | None = None, env: Mappi
             _assigned(key, value, found)
         if not command.words or command.words[0].value in {"export", "declare", "readonly", "ENV"}:
             exported |= own
-        found.embedded.extend((document.text, document.target) for document in command.heredocs)
+        found.embedded.extend((document.text if document.literal else holes_for_variables(document.text),
+                               document.target) for document in command.heredocs)
         if command.words:
             from_words(command.words, found, image=image, env=exported | own)
     llama = {name: setting for name, setting in exported.items() if name.startswith("LLAMA_ARG_")}

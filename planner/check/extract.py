@@ -41,7 +41,10 @@ def extract(source: str, kind: Kind, versions: dict[str, str] | None = None) -> 
         from_shell(text, found)
     for at, (document, target) in enumerate(found.embedded):
         if at < 100:
-            _embedded(document, target, found)
+            try:
+                _embedded(document, target, found)
+            except MalformedError as error:     # the rest of the script is readable
+                found.unread.append(error)
     return found
 
 

@@ -62,7 +62,7 @@ def check_text(source: str, file: str, kind: Kind, options: Options | None = Non
     scope = replace(options, ignore=(*options.ignore, *ignored))
     findings: list[Finding] = []
     try:
-        for rule, hit, launch in _hits(source, kind, scope, report, path):
+        for rule, hit, launch in _hits(source, file, kind, scope, report, path):
             _keep(findings, places, quiet, scope, report, file, rule, hit, launch)
     except MalformedError as error:
         line = places.place(error.offset)[0]
@@ -72,7 +72,7 @@ def check_text(source: str, file: str, kind: Kind, options: Options | None = Non
     return findings
 
 
-def _hits(source: str, kind: Kind, options: Options, report: Report, path: Path | None
+def _hits(source: str, file: str, kind: Kind, options: Options, report: Report, path: Path | None
           ) -> Iterator[tuple[Rule, Hit, Launch | None]]:
     if kind == "log" or (kind == "shell" and path is not None and path.suffix not in {".sh", ".mk"}
                          and file_rules.ACCEPTANCE.search(source)):
@@ -90,6 +90,8 @@ def _hits(source: str, kind: Kind, options: Options, report: Report, path: Path 
     if not RELEVANT.search(source):
         return
     found = extract(source, kind, dict(options.engines))
+    report.skipped.extend(Skipped(file, f"line {source.count(chr(10), 0, error.offset) + 1}: a here-document cannot be "
+                                        f"read: {error}") for error in found.unread)
     context = found.context
     if options.batch is not None:
         context = replace(context, batch=options.batch, batch_source="the planned batch")

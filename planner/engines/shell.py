@@ -21,10 +21,11 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 
 @dataclass(slots=True)
 class Heredoc:
-    """A here-document: its text, and the file that the command writes it to."""
+    """A here-document: its text, the file that the command writes it to, and whether the shell leaves it as it is."""
 
     text: Text
     target: str | None = None
+    literal: bool = False
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class _Lexer:
         self.at = 0
         self.current = Command()
         self.done: list[Command] = []
-        self.waiting: list[tuple[str, bool, Command]] = []      # here-documents that start after this line
+        self.waiting: list[tuple[str, bool, bool, Command]] = []    # here-documents that start after this line
 
     def run(self) -> list[Command]:
         while self.at < len(self.source):
@@ -99,7 +100,8 @@ class _Lexer:
             strips = self.source[self.at:self.at + 1] == "-"
             self.at += strips
             self.skip_blanks()
-            self.waiting.append((self.word().value, strips, self.current))
+            literal = self.source[self.at:self.at + 1] in {"'", '"', "\\"}
+            self.waiting.append((self.word().value, strips, literal, self.current))
             return
         else:
             self.at += len(re.match(r"[<>]{1,2}[&|]?", self.source[self.at:])[0])       # type: ignore[index]
@@ -115,7 +117,7 @@ class _Lexer:
 
     def read_heredocs(self) -> None:
         waiting, self.waiting = self.waiting, []
-        for delimiter, strips, command in waiting:
+        for delimiter, strips, literal, command in waiting:
             start = self.at
             end = len(self.source)
             for match in re.compile(r"^(\t*)(.*)$", re.MULTILINE).finditer(self.source, start):
@@ -128,7 +130,7 @@ class _Lexer:
             target = command.redirects[-1] if command.redirects else None
             if target is None and command.words and command.words[0].value == "tee":
                 target = command.words[-1].value
-            command.heredocs.append(Heredoc(self.text[start:end], target))
+            command.heredocs.append(Heredoc(self.text[start:end], target, literal))
             if command not in self.done:
                 self.done.append(command)
 

@@ -95,6 +95,28 @@ def test_parts_from_outside_are_unknown_and_the_rest_is_checked(tmp_path: Path, 
     assert "num_speculative_tokens" in note.message
 
 
+@pytest.mark.parametrize("text", [
+    "speculative_config:\n  decoding_type: Eagle3\n  speculative_model: $M\n  max_draft_len: $D\n",
+    'speculative_config: {"method": "mtp", "num_speculative_tokens": ${D:-3}}\n',
+    '{"1": {"candidate_steps": [$A, ${B}]}}\n',
+])
+def test_shell_fills_in_here_documents_unless_quoted(tmp_path: Path, text: str) -> None:
+    open_one, quoted = (f"cat > conf <<{end}\n{text}EOF\nls\n" for end in ("EOF", "'EOF'"))
+    report = found(tmp_path, "serve.sh", open_one)
+    assert report.configurations == 1
+    assert {finding.code for finding in report.findings} <= {"SP005"}
+    assert not report.skipped
+    literal = found(tmp_path, "serve.sh", quoted)
+    assert literal.skipped or any(finding.severity == "error" for finding in literal.findings)
+
+
+def test_here_document_that_is_no_yaml_leaves_the_rest_readable(tmp_path: Path) -> None:
+    bad = FILES["places"][0]["content"]
+    report = found(tmp_path, "serve.sh", "cat > a.yaml <<'EOF'\nspeculative_config: {\nEOF\n" + bad)
+    assert "SP002" in {finding.code for finding in report.findings}
+    assert "a here-document cannot be read" in report.skipped[0].reason
+
+
 def test_helm_values_stay_unknown_inside_a_template(tmp_path: Path) -> None:
     report = found(tmp_path, "deployment.yaml", (
         "kind: Deployment\nspec:\n  containers:\n  - image: lmsysorg/sglang:{{ .Values.tag }}\n    command: [python3]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specplan.planner.engines.launch import Launch, whole
+from specplan.planner.engines.launch import Launch
 from specplan.planner.engines.located import UNKNOWN, Node
 from specplan.planner.engines.rule import Context, Hit, Rule, at, at_name
 from specplan.planner.engines.rule_examples import CHAIN, example
@@ -69,7 +69,8 @@ def _slot(first: int, node: Node) -> Iterator[Hit]:
             yield at(child.key, f"unknown key '{key}'{nearest(key, ADAPTIVE_KEYS)}")
     steps = node.get("candidate_steps")
     plain = steps.plain() if steps is not None else None
-    good = isinstance(plain, list) and plain and all(whole(step) is not None and step >= 0 for step in plain)
+    good = isinstance(plain, list) and plain and all(
+        step is UNKNOWN or (isinstance(step, int) and not isinstance(step, bool) and step >= 0) for step in plain)
     if plain is not UNKNOWN and not good:
         yield at(steps or node, f"candidate_steps of batch {first} must list steps, 0 or more")
 
