@@ -118,25 +118,29 @@ def fill_cache(network: Network, *, batch: int, context_tokens: int, spare: int)
     return Cache(keys=drawn(), values=drawn(), context_tokens=context_tokens)
 
 
-def step(network: Network, cache: Cache, *, batch: int, query_len: int) -> Callable[[], Any]:
-    """One pass over B sequences of q tokens: returns a call that writes the cache and picks a token per row."""
+def step(network: Network, cache: Cache, *, batch: int, query_len: int, hidden: Any = None) -> Callable[[], Any]:
+    """One pass over B sequences of q tokens: returns a call that writes the cache and gives the logits of each row.
+
+    `hidden` [batch * query_len, hidden] stands for embedded tokens; random numbers by default.
+    """
     import torch
 
     device = torch.device(network.environment.device)
-    hidden = random((batch * query_len, network.shape.hidden), network.dtype, device)
+    embedded = random((batch * query_len, network.shape.hidden), network.dtype, device) if hidden is None else hidden
     attend = _attention(network, cache, batch, query_len)
     multiply = linear if network.environment.device == "cpu" else torch.nn.functional.linear
     norm = torch.nn.functional.rms_norm
     width = (network.shape.hidden,)
 
     def call() -> Any:
-        rows = hidden
+        rows = embedded
         for index, layer in enumerate(network.layers):
             mixed = attend(index, multiply(norm(rows, width, network.ones, EPS), layer["qkv"]))
             rows = rows + multiply(mixed, layer["out"])
             rows = rows + multiply(_gate(multiply(norm(rows, width, network.ones, EPS), layer["up"]),
                                          network.shape.matrices), layer["down"])
-        return multiply(norm(rows, width, network.ones, EPS), network.head).argmax(dim=-1)
+        logits = multiply(norm(rows, width, network.ones, EPS), network.head)
+        return logits, logits.argmax(dim=-1)
 
     return call
 

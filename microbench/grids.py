@@ -26,15 +26,11 @@ GEMM_EDGES = (15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Cases by urgency: all of `core`, then `edges`, then from `pool` what the fit is least sure of.
-
-    `reference` is the point that is repeated to see the machine drift.
-    """
+    """Cases by urgency: all of `core`, then `edges`, then from `pool` what the fit is least sure of."""
 
     core: tuple[Case, ...]
     edges: tuple[Case, ...]
     pool: tuple[Case, ...]
-    reference: Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +82,7 @@ def _gpu_grid(environment: Environment) -> Grid:
         pool += _gemms(GPU_MATRICES, (4, 8, 32, 96, 128, 384, 512, 1024), dtype)
         core += [cases.gemm(rows=16, n=n, k=k, dtype=dtype, op="lm_head") for n, k in LM_HEADS]
     for kv in formats.kv:
-        core += _attentions(formats.query, kv, GPU_ATTENTION_CORE)
+        core += _attentions(formats.query, kv, dict.fromkeys((*GPU_ATTENTION_CORE, *WARM_PAIRS)))
         edges += [*_attentions(formats.query, kv, _edge_shapes(small=(1, 8192, 8), large=(16, 32_768, 1))),
                   *_high_rows(formats.query, kv)]
         pool += _attentions(formats.query, kv, _pool_shapes((1, 4, 16, 64), (1024, 4096, 16_384, 65_536), (1, 2, 8)))
@@ -99,8 +95,7 @@ def _gpu_grid(environment: Environment) -> Grid:
     core += [_moe(tokens, 2048, 768, 128, 8, "bf16") for tokens in (1, 4, 8, 16, 64, 256)]
     core.append(cases.draft_step(batch=8, context_tokens=4096, layers=1, hidden=4096, intermediate=14_336,
                                  query_heads=32, kv_heads=8, head_dim=128, vocab=32_000, dtype="bf16"))
-    return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]),
-                reference=cases.gemm(rows=64, n=8192, k=8192, dtype="bf16"))
+    return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
 
 
 # (batch, context, kv_heads, group, query_len): rows 1, 8, 32, 64, 128; S 1k, 8k, 64k; KV 8 MB to 1 GB at bf16
@@ -109,7 +104,9 @@ GPU_ATTENTION_CORE = (
     (8, 8192, 8, 4, 8), (8, 65_536, 1, 8, 8), (32, 1024, 8, 8, 1), (32, 8192, 8, 8, 1), (32, 8192, 8, 8, 4),
     (32, 8192, 1, 16, 4), (32, 8192, 1, 16, 8), (64, 1024, 4, 8, 8), (4, 65_536, 4, 4, 16), (16, 8192, 2, 16, 2),
     (16, 32_768, 2, 5, 5), (2, 131_072, 2, 8, 4), (128, 1024, 8, 1, 1), (128, 2048, 2, 8, 2), (4, 4096, 8, 16, 8),
-    (16, 4096, 4, 1, 8), (64, 8192, 2, 4, 4), (8, 16_384, 2, 5, 13), (1, 131_072, 8, 4, 1),
+    (16, 4096, 4, 1, 8), (64, 8192, 2, 4, 4), (8, 16_384, 2, 5, 13), (1, 131_072, 8, 4, 1), (2, 2048, 8, 4, 2),
+    (4, 16_384, 1, 4, 16), (16, 1024, 1, 5, 2), (32, 4096, 4, 4, 1), (8, 4096, 4, 16, 4), (64, 2048, 1, 16, 1),
+    (2, 32_768, 4, 8, 8), (16, 8192, 8, 1, 2),
 )
 WARM_PAIRS = ((1, 8192, 8, 8, 1), (8, 8192, 1, 8, 4), (32, 1024, 4, 8, 1), (32, 8192, 8, 8, 1), (1, 4096, 8, 4, 4))
 MLA_CORE = tuple((batch, tokens, query_len, heads) for batch, tokens, query_len, heads in (
@@ -117,6 +114,7 @@ MLA_CORE = tuple((batch, tokens, query_len, heads) for batch, tokens, query_len,
     (32, 1024, 1, 128), (32, 4096, 4, 128), (32, 8192, 1, 16), (32, 8192, 8, 16), (64, 4096, 1, 32), (64, 4096, 2, 64),
     (128, 1024, 1, 16), (128, 4096, 1, 128), (128, 4096, 4, 16), (4, 65_536, 4, 16), (2, 16_384, 8, 64),
     (16, 16_384, 2, 128), (1, 16_384, 8, 16), (4, 2048, 8, 128), (64, 16_384, 1, 16), (16, 2048, 1, 64),
+    (1, 32_768, 2, 64), (4, 8192, 1, 32), (16, 4096, 8, 32), (128, 2048, 2, 64), (2, 4096, 4, 128), (64, 8192, 1, 128),
 ))
 
 
@@ -130,16 +128,16 @@ def _cpu_grid(environment: Environment) -> Grid:
     core += [_draft_step(batch) for batch in (1, 8)]
     edges = _gemms(CPU_MATRICES[:4], (2, 3, 6, 8, 12, 32, 104), "fp32")
     pool = [*_gemms(CPU_MATRICES, (2, 3, 5, 6, 8, 10, 12, 24, 32, 48, 96, 128), "fp32"),
-            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (512, 2048, 4096), (1, 2, 4)), head_dim=64)]
-    return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]),
-                reference=cases.gemm(rows=16, n=2048, k=2048, dtype="fp32"))
+            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 4096), (1, 2, 4)), head_dim=64)]
+    return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
 
 
 CPU_ATTENTION_CORE = (
-    (1, 512, 4, 1, 1), (1, 4096, 4, 4, 1), (1, 2048, 2, 4, 9), (2, 1024, 4, 4, 5), (4, 512, 2, 8, 1),
+    (1, 256, 4, 1, 1), (1, 4096, 4, 4, 1), (1, 2048, 2, 4, 9), (2, 1024, 4, 4, 5), (4, 512, 2, 8, 1),
     (4, 2048, 4, 2, 3), (4, 1024, 1, 8, 13), (8, 512, 4, 4, 1), (8, 1024, 2, 4, 2), (8, 2048, 1, 4, 6),
-    (2, 4096, 1, 8, 4), (1, 4096, 1, 16, 1), (2, 512, 4, 2, 13), (4, 4096, 2, 1, 1), (8, 512, 1, 5, 8),
-    (1, 1024, 4, 8, 13), (4, 512, 4, 1, 4), (2, 2048, 4, 8, 1), (8, 1024, 4, 1, 9), (1, 512, 2, 16, 8),
+    (2, 4096, 1, 8, 4), (1, 4096, 1, 16, 1), (2, 256, 4, 2, 13), (4, 4096, 2, 1, 1), (8, 256, 1, 5, 8),
+    (1, 1024, 4, 8, 13), (4, 256, 4, 1, 4), (2, 2048, 4, 8, 1), (8, 1024, 4, 1, 9), (1, 256, 2, 16, 8),
+    (1, 1024, 8, 4, 3), (2, 512, 8, 3, 1), (4, 1024, 8, 3, 7), (8, 256, 2, 3, 1),
 )
 
 

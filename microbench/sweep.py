@@ -32,6 +32,8 @@ from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model
 
 REFERENCE_EVERY = 20
+REFERENCE = {"cuda": cases.gemm(rows=64, n=8192, k=8192, dtype="bf16"),
+             "cpu": cases.gemm(rows=16, n=2048, k=2048, dtype="fp32")}
 DRIFT = {"cuda": 0.02, "cpu": 0.10}     # of the reference point, beyond which a block is measured again
 DEFAULT_S = {"cuda": 300.0, "cpu": 300.0}
 QUICK_S = {"cuda": 60.0, "cpu": 60.0}
@@ -157,7 +159,6 @@ class _Run:
     def elapsed_s(self) -> float:
         return time.perf_counter() - self.started
 
-    @property
     def over(self) -> bool:
         """Whether another point would not fit into the budget, at the mean cost of a point so far."""
         each = self.elapsed_s / self.count if self.count else 0.0
@@ -181,19 +182,19 @@ class _Run:
         for stage in (core, others, self._first(self.grid.edges)):
             self.random.shuffle(stage)
             for point in stage:
-                if self.over:
+                if self.over():
                     return
                 self._one(point)
         self._adaptive(self._first(self.grid.pool))
         self._reference()
 
     def _adaptive(self, pool: list[Point]) -> None:
-        while pool and not self.over:
+        while pool and not self.over():
             chosen, self.states = assess(read_measurements(self.path), pool)
             if not chosen:
                 return
             for point in chosen:
-                if self.over:
+                if self.over():
                     return
                 self._one(point)
             taken = {point.key for point in chosen}
@@ -247,13 +248,9 @@ class _Run:
 
     def _reference(self) -> None:
         """Time the reference point; where it drifted, measure the block since the last time once more."""
-        backend = next(backend for backend in backends_of(self.grid.reference.op, self.environment.device)
-                       if backend.absent(self.environment) is None
-                       and backend.refuses(self.grid.reference, self.environment) is None)
-        found = measure_point(Point(case=self.grid.reference, backend=backend), self.bench, at_s=self.elapsed_s,
-                              reference=True)
+        found = measure_point(reference_point(self.environment), self.bench, at_s=self.elapsed_s, reference=True)
         if not found.samples_s:
-            raise InputError(f"the reference point ({backend.name}) cannot be measured: {found.skipped}")
+            raise InputError(f"the reference point ({found.kernel}) cannot be measured: {found.skipped}")
         first = self.first_reference_s = self.first_reference_s or found.median_s
         drift = found.median_s / first - 1.0
         self._keep(replace(found, reference=True, drift=round(drift, 4)))
@@ -261,7 +258,7 @@ class _Run:
         if abs(drift) > DRIFT[self.environment.device]:
             self.first_reference_s = found.median_s     # the machine's new pace: compare with it from now on
             for point in block:
-                if self.over:
+                if self.over():
                     return
                 self._tell(point, again=True)
                 self._keep(measure_point(point, self.bench, at_s=self.elapsed_s))
@@ -274,6 +271,14 @@ class _Run:
         doing = f"{point.backend.name} {point.case.op}" + (" again: the machine drifted" if again else "")
         self.report(Progress(done=self.count, elapsed_s=self.elapsed_s, budget_s=self.budget_s, doing=doing,
                              worst=worst(self.states)))
+
+
+def reference_point(environment: Environment) -> Point:
+    """The point that is repeated to see a device drift: one matrix product on its preferred kernel."""
+    case = REFERENCE[environment.device]
+    backend = next(backend for backend in backends_of(case.op, environment.device)
+                   if backend.absent(environment) is None and backend.refuses(case, environment) is None)
+    return Point(case=case, backend=backend)
 
 
 def _final(skipped: str | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,10 @@ import numpy as np
 
 from specplan.microbench import decode_step
 from specplan.microbench.environment import describe, find_device
-from specplan.microbench.measurements import Environment, Measurements, read_measurements
+from specplan.microbench.measurements import Environment, Measurements, differences, read_measurements
+from specplan.microbench.sweep import reference_point
+from specplan.microbench.sweep_plan import Point
+from specplan.microbench.sweep_point import Bench, measure_point
 from specplan.microbench.timing import StopRule, measure
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.answer.resolve import Question, resolve
@@ -76,13 +79,21 @@ class StepValidation:
     choices: tuple[Choice, ...]
     layers: int
     model_layers: int
-    reference_spread: float     # largest over smallest repeat of one step, minus 1
+    reference_spread: float     # largest over smallest repeat of plain decoding, minus 1
+    pace: float | None          # time of the sweep's reference point now / during the sweep; None without a sweep
     notes: tuple[Note, ...] = ()
 
     @property
     def mean_error_pct(self) -> float:
         """Mean of |error| over all rows."""
         return float(np.mean([abs(row.error_pct) for row in self.rows]))
+
+    @property
+    def mean_error_at_pace_pct(self) -> float | None:
+        """Mean of |error| had the machine run at the pace of the sweep; None without a sweep beside the profile."""
+        if self.pace is None:
+            return None
+        return float(np.mean([abs(100.0 * (row.predicted_s * self.pace / row.measured_s - 1.0)) for row in self.rows]))
 
     @property
     def mean_regret(self) -> float | None:
@@ -121,11 +132,12 @@ def validate_step(
     bench = _Built(target=decode_step.build(shape, environment, dtype),
                    drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
     cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]
-    measured, spread = _measure(bench, cells, draft_lens, report or (lambda _done, _total: None))
+    before = _Pace.of(question.deployment.gpu, environment)
+    measured, spread = _measure(bench, cells, draft_lens, report or (lambda _done, _total: None), before)
     rows = tuple(_predicted(target, deployment, replace(option.drafter, network=network, fused_inputs=0), measured))
     choices = () if option.acceptance is None else tuple(_choices(rows, option.acceptance))
     return StepValidation(rows=rows, choices=choices, layers=count, model_layers=question.target.layers,
-                          reference_spread=spread,
+                          reference_spread=spread, pace=before.ratio(),
                           notes=_notes(environment, option.acceptance, count, question.target.layers, spread))
 
 
@@ -183,7 +195,8 @@ class _Measured:
 
 
 def _measure(
-    bench: _Built, cells: Sequence[tuple[int, int]], draft_lens: Sequence[int], report: Callable[[int, int], None]
+    bench: _Built, cells: Sequence[tuple[int, int]], draft_lens: Sequence[int], report: Callable[[int, int], None],
+    pace: _Pace,
 ) -> tuple[list[_Measured], float]:
     """Median seconds of every step in random order, and the spread of the first one repeated after each cell."""
     shuffled = list(cells)
@@ -192,6 +205,7 @@ def _measure(
     found: list[_Measured] = []
     repeats = []
     for batch, tokens in shuffled:
+        pace.look()
         timed = _cell(bench, batch, tokens, draft_lens)
         repeats += [seconds for draft_len, seconds, again in timed if again or draft_len is None][:2]
         found += [_Measured(batch, tokens, draft_len, seconds) for draft_len, seconds, again in timed if not again]
@@ -251,12 +265,44 @@ def runner_path(gpu: GpuProfile) -> EnginePath:
 
 def launch_floor_s(gpu: GpuProfile) -> float:
     """Least time of a kernel by the measurements beside the profile; a prior where there are none."""
-    file = None if gpu.file is None else gpu.file.parent / "measurements.jsonl"
-    if file is None or not file.exists():
-        return LAUNCH_PRIOR_S
-    measured: Measurements = read_measurements(file)
-    floors = [point.median_s for point in measured.timed if point.op == "launch"]
+    measured = _beside(gpu)
+    floors = [] if measured is None else [point.median_s for point in measured.timed if point.op == "launch"]
     return floors[0] if floors else LAUNCH_PRIOR_S
+
+
+@dataclass(slots=True)
+class _Pace:
+    """The reference point of the sweep beside the profile, timed again between the cells."""
+
+    then_s: float | None
+    point: Point | None
+    bench: Bench
+    now_s: list[float] = field(default_factory=list)
+
+    @staticmethod
+    def of(gpu: GpuProfile, environment: Environment) -> _Pace:
+        measured = _beside(gpu)
+        bench = Bench(environment=environment)
+        if measured is None or not measured.references or differences(measured.environment, environment):
+            return _Pace(then_s=None, point=None, bench=bench)
+        seconds = [repeat.median_s for repeat in measured.references]
+        return _Pace(then_s=float(np.median(seconds)), point=reference_point(environment), bench=bench)
+
+    def look(self) -> None:
+        """Time the reference point once more."""
+        if self.point is not None:
+            found = measure_point(self.point, self.bench, at_s=0.0, reference=True)
+            self.now_s += [found.median_s] if found.samples_s else []
+
+    def ratio(self) -> float | None:
+        """Time now over time during the sweep."""
+        return float(np.median(self.now_s)) / self.then_s if self.then_s and self.now_s else None
+
+
+def _beside(gpu: GpuProfile) -> Measurements | None:
+    """The measurements that lie beside a profile of a sweep."""
+    file = None if gpu.file is None else gpu.file.parent / "measurements.jsonl"
+    return read_measurements(file) if file is not None and file.exists() else None
 
 
 def _predicted(
