@@ -27,6 +27,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "compare": "engines",
     "pareto": "show",
     "plot": "show",
+    "report": "show",
     "op": "op",
     "profiles": "catalog",
     "models": "catalog",

@@ -1,4 +1,4 @@
-"""Commands that show trade-offs to people: pareto."""
+"""Commands that show the answer to people: operating points, pictures, a report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from specplan.commands.options import Engine, Gpu, Json, ModelFile, Preliminary, Tp, load, print_json
+from specplan.commands.options import Engine, Gpu, Json, ModelFile, Preliminary, Tp, load, print_json, write_text
 from specplan.planner.messages import Fault, InputError, nearest
 
 app = typer.Typer(rich_markup_mode=None)
@@ -80,3 +80,24 @@ def plot(
     draw(kind, evaluate(resolve(loaded, allow_preliminary=allow_preliminary)), output)
     if output is not None:
         typer.echo(f"Wrote {output}", err=True)
+
+
+@app.command(epilog="Example: specplan report --model cfg.yaml -o report.html")
+def report(
+    model: ModelFile,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")],
+    gpu: Gpu = None, tp: Tp = None, batch: Batch = None, context: Context = None, engine: Engine = None,
+    allow_preliminary: Preliminary = False,
+) -> None:
+    """Write one HTML page with the answer, reasons, figures to explore, sources and configurations to paste."""
+    from specplan.planner.answer.report_facts import report_facts
+    from specplan.planner.answer.resolve import resolve
+    from specplan.planner.output.progress import progress
+    from specplan.planner.output.report import report_html
+
+    loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
+    question = resolve(loaded, allow_preliminary=allow_preliminary)
+    with progress("report:") as tell:
+        page = report_html(report_facts(question, tell))
+    write_text(output, page)
+    typer.echo(f"Wrote {output}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +45,8 @@ class ParetoAnswer:
     metric: str             # end_to_end: prefill included | decode
     disaggregated: bool
     points: tuple[ParetoPoint, ...]
-    finding: str
+    finding: str                    # of the first context
+    findings: Mapping[int, str]     # of each context
 
 
 def pareto_of(question: Question) -> ParetoAnswer:
@@ -62,6 +63,7 @@ def pareto_of(question: Question) -> ParetoAnswer:
         points += _points(plan, curves, context)
     if not points:
         raise SpecplanError("nothing is feasible: no batch fits in memory at any of these contexts")
+    findings = {context: _finding(points, context) for context in question.context_tokens}
     decode_only = plan.off.lengths is None or question.disaggregated
     return ParetoAnswer(
         target=question.target.name,
@@ -70,7 +72,8 @@ def pareto_of(question: Question) -> ParetoAnswer:
         metric="decode" if decode_only else "end_to_end",
         disaggregated=question.disaggregated,
         points=tuple(points),
-        finding=_finding(points, question.context_tokens[0]),
+        finding=findings[question.context_tokens[0]],
+        findings=findings,
     )
 
 
@@ -153,7 +156,7 @@ def _points(plan: Plan, curves: list[_Curve], context: int) -> Iterator[ParetoPo
 
 
 def _finding(points: list[ParetoPoint], context: int) -> str:
-    """Who holds the frontier of the first context, from fast users to full GPUs."""
+    """Who holds the frontier of a context, from fast users to full GPUs."""
     here = [point for point in points if point.frontier and point.context_tokens == context]
     here.sort(key=lambda point: -point.tokens_per_s_per_user)
     if not here:

@@ -106,7 +106,8 @@ def _step_title(
 ) -> str:
     at = row if row is not None else value.draft_lens.size - 1
     largest = max(parts, key=lambda name: float(parts[name][at]))
-    head = f"{largest} take the most time" if largest != "attention" else "attention takes the most time"
+    verb = "takes" if largest in {"attention", "drafting", "LM head"} else "take"
+    head = f"{largest[0].upper()}{largest[1:]} {verb} the most time"
     text = f"{head}: D = {_lens(value)[at]} makes a step {step[at] / off - 1:.0%} longer than off"
     if row is not None and value.acceptance_length is not None:
         emitted = float(cell(value.acceptance_length, value.draft_lens.size, batch, context)[at])

@@ -33,8 +33,7 @@ def step_figure(picture: StepPicture) -> Any:
     if picture.chosen is not None:
         at = picture.draft_lens.index(picture.chosen)
         axes.annotate(
-            f"D = {picture.chosen}", (picture.chosen, base[at]), xytext=(0, 6), textcoords="offset points", ha="center",
-            fontweight="bold",
+            "▼", (picture.chosen, base[at]), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=SMALL,
         )
     for number, edge in enumerate(picture.tile_edges):
         axes.axvline(
@@ -46,7 +45,8 @@ def step_figure(picture: StepPicture) -> Any:
     axes.legend(
         handles[::-1], names[::-1], fontsize=SMALL, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5)
     )
-    _note(axes, f"{picture.drafter}, batch {picture.batch}, context {picture.context_tokens} tokens")
+    place = f"{picture.drafter}, batch {picture.batch}, context {picture.context_tokens} tokens"
+    _note(axes, place if picture.chosen is None else f"{place}; ▼ recommended D")
     return figure
 
 
@@ -159,7 +159,7 @@ def pareto_figure(answer: ParetoAnswer) -> Any:
                 markerfacecolor=LINES[style] if frontier else "white", zorder=3,
             )
         for point in marked:
-            if option == "off" and point.batch in {1, 8, 64, 256}:
+            if option == "off" and point.batch in {1, 8, 64}:
                 axes.annotate(
                     f"batch {point.batch}", (point.tokens_per_s_per_user, point.tokens_per_s_per_gpu), xytext=(-7, 3),
                     textcoords="offset points", fontsize=SMALL - 1, ha="right",
@@ -196,7 +196,7 @@ def acceptance_figure(picture: AcceptancePicture) -> Any:
     )
     axes.set_ylim(1, top * 1.08)
     axes.set_xticks(picture.draft_lens)
-    axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    axes.legend(fontsize=SMALL, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
