@@ -17,6 +17,7 @@ from specplan.planner.engines.shell import commands
 
 _SGLANG_FLAGS = ("--speculative-num-steps", "--speculative-eagle-topk", "--speculative_num_steps")
 _BENCH = re.compile(r"bench_serving|benchmark_serving|aiperf|genai-perf|guidellm|bench_one_batch")
+_FLAGS = re.compile(r"(?:^|\s)--(?:spec|draft-max|num-speculative)")
 _SHELLS = frozenset({"sh", "bash", "zsh", "ash", "dash"})
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 
@@ -52,7 +53,7 @@ def from_shell(text: Text, found: Found, *, image: str | None = None, env: Mappi
     for command in commands(text):
         own = {name: _variable(name, key, value) for name, (key, value) in command.assignments.items()}
         for key, value in command.assignments.values():
-            _assigned(key, value, found)
+            assigned(key, value, found)
         if not command.words or command.words[0].value in {"export", "declare", "readonly", "ENV"}:
             exported |= own
         found.embedded.extend((document.text if document.literal else holes_for_variables(document.text),
@@ -64,9 +65,9 @@ def from_shell(text: Text, found: Found, *, image: str | None = None, env: Mappi
         environment_only(llama, found)
 
 
-def _assigned(key: Text, value: Text, found: Found) -> None:
-    """Settings that a script keeps in a variable: flags, or vLLM's JSON. What else the command gets is unknown."""
-    if value.value.startswith("--spec") or " --spec" in value.value:
+def assigned(key: Text, value: Text, found: Found) -> None:
+    """Settings kept in a variable: flags, or vLLM's JSON. What else the command gets is unknown."""
+    if _FLAGS.search(value.value):
         from_words([word for command in commands(value) for word in command.words], found)
     elif value.value.lstrip().startswith("{") and "speculative_token" in value.value:
         flag = "--speculative-config"
@@ -160,7 +161,8 @@ def _engine_of(values: Sequence[str], image: str | None) -> str | None:
             if re.search(dialect(engine).IMAGE, image):
                 return engine
     heads = {value.split("=", 1)[0].split(".", 1)[0] for value in values if value.startswith("-")}
-    if heads & {"--speculative-config", "--speculative_config", "--spec-method", "--spec-tokens", "--spec-model"}:
+    if heads & {"--speculative-config", "--speculative_config", "--spec-method", "--spec-tokens", "--spec-model",
+                "--speculative-model", "--num-speculative-tokens"}:
         return "vllm"
     if heads & {"--speculative-algorithm", "--speculative_algorithm", *_SGLANG_FLAGS}:
         at = next((at for at, value in enumerate(values[:-1]) if value.startswith("--speculative-algorithm")), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from specplan.planner.check.commands import Found, environment_only, from_shell, from_words
+from specplan.planner.check.commands import Found, assigned, environment_only, from_shell, from_words
 from specplan.planner.engines.aiconfigurator import configuration as aiconfigurator
 from specplan.planner.engines.dialects import dialect
 from specplan.planner.engines.launch import Launch, Setting, scalar
@@ -17,6 +17,8 @@ from specplan.planner.engines.shell import commands
 
 _WORD_KEYS = ("entrypoint", "command", "args", "cmd")
 _SCRIPT = re.compile(r"--spec|LLAMA_ARG_SPEC|--draft-max|-md |nextn|speculative_config")
+_SPECULATIVE = re.compile(r"(?:^|_)spec(?:ulative)?[-_]?config$", re.IGNORECASE)      # LLM_SPECULATIVE_CONFIG, too
+_VLLM_JSON = re.compile(r"\s*\{.*\"(?:method|num_speculative_tokens)\"", re.DOTALL)
 _TENSORRT = frozenset({"decoding_type", "max_draft_len", "draft_len_schedule", "speculative_model_dir"})
 
 
@@ -76,7 +78,8 @@ class _Walk:
         for key, child in node.value.items():
             if key in taken:
                 continue
-            if key.replace("-", "_").lower().lstrip("_") in {"speculative_config", "speculativeconfig"}:
+            if key.replace("-", "_").lower().lstrip("_") in {"speculative_config", "speculativeconfig"} or (
+                    _SPECULATIVE.search(key) and isinstance(child.value, str) and _VLLM_JSON.match(child.value)):
                 self.speculative(child, node)
             else:
                 self.visit(child, image)
@@ -125,6 +128,9 @@ class _Walk:
                 words.extend(_joined(child.text))
                 used.add(key)
         before = len(self.found.launches)
+        for setting in variables.values():
+            if setting.node.text is not None:
+                assigned(setting.written, setting.node.text, self.found)
         if words:
             from_words(words, self.found, image=image, env=variables)
         if env_key and not any(launch.engine == "llama_cpp" for launch in self.found.launches[before:]):

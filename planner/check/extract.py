@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from specplan.planner.check.commands import Found, environment_only, from_shell, from_words
+from specplan.planner.check.commands import Found, assigned, environment_only, from_shell, from_words
 from specplan.planner.check.documents import from_document
 from specplan.planner.check.files import Kind
 from specplan.planner.engines.launch import Setting, scalar
 from specplan.planner.engines.located import MalformedError, Node, Text, parse_json
-from specplan.planner.engines.shell import commands
 
 # A file without any of these holds no speculative configuration: most files are done here
 RELEVANT = re.compile(r"speculative|--spec-|-sc\b|LLAMA_ARG_(?:SPEC|DRAFT)|--draft|-md\b|--model-draft|nextn"
@@ -71,8 +70,7 @@ def _environment(source: str, found: Found) -> None:
         text = Text.of(value[1:-1] if quoted else value, start + quoted)
         variables[match[1]] = Setting(match[1], Text.of(match[1], match.start(1)),
                                       Node(scalar(text), text.start, text.end, text=text))
-        if text.value.startswith("--"):
-            from_words([word for command in commands(text) for word in command.words], found)
+        assigned(Text.of(match[1], match.start(1)), text, found)
     if any(name.startswith(("LLAMA_ARG_SPEC", "LLAMA_ARG_DRAFT")) for name in variables):
         environment_only({name: setting for name, setting in variables.items() if name.startswith("LLAMA_ARG_")}, found)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from specplan.planner.engines.located import HOLE, UNKNOWN, MalformedError, Node, Text, parse_json
 
+_PLACEHOLDER = re.compile(r"\{\w+\}|<[\w -]+>|@\w+@|%\w+%")      # {name}, <name>: a launcher fills it in
 SPEC = "speculative_config."        # prefix of the keys of vLLM's and TensorRT-LLM's speculative_config
 
 
@@ -171,8 +172,10 @@ def expand(launch: Launch, name: str, prefix: str) -> None:
     if setting is None:
         return
     node = setting.node
-    templated = node.text is not None and HOLE in node.text.value
-    if templated and node.text is not None and not node.text.value.lstrip().startswith("{"):
+    written = node.text.value.strip() if node.text is not None else ""
+    templated = HOLE in written
+    if (templated and not written.startswith("{")) or _PLACEHOLDER.fullmatch(written):
+        launch.settings[name] = Setting(name, setting.written, Node(UNKNOWN, node.start, node.end, text=node.text))
         return
     if (isinstance(node.value, str) or templated) and node.text is not None:
         try:

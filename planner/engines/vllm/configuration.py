@@ -92,6 +92,8 @@ def invocation(words: Sequence[str]) -> int | None:
 
 def read_words(words: Sequence[Text], launch: Launch) -> None:
     """Read command-line arguments into `launch`."""
+    if words and words[0].value == "serve":     # the rest of `vllm serve`, where the image starts vllm
+        words = words[1:]
     for setting in first_positional(words, "--model"):
         launch.put(setting)
     for setting in words_to_settings(words, ALIASES, SWITCHES, MANY):
