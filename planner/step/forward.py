@@ -28,6 +28,7 @@ from specplan.planner.models.matrices import Matrix, ffn_matrices, mixer_matrice
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.ggml import experts_time, ggml_law, matmul_time
 from specplan.planner.step.mixers import mixer_ops
+from specplan.planner.step.prefill import prefill_mixer_ops
 from specplan.planner.step.tokens import Tokens
 
 Part: TypeAlias = Literal["gemm", "attention", "moe", "collective", "state", "small", "lm_head"]
@@ -50,14 +51,17 @@ class Op:
 
 
 def forward_pass(
-    network: Model, deployment: Deployment, work: Tokens, *, small_kernels_factor: float = 1.0, head: bool = True
+    network: Model, deployment: Deployment, work: Tokens, *, small_kernels_factor: float = 1.0, prefill: bool = False
 ) -> list[Op]:
-    """All ops of one pass of `network` for `work`, on one GPU of the group."""
+    """All ops of one pass of `network` for `work`, on one GPU of the group.
+
+    `prefill`: the pass processes a prompt, with the kernels that engines keep for that, and needs no LM head.
+    """
     ops: list[Op] = []
     for group in network.groups:
-        layer = layer_ops(network, group.layer, deployment, work, small_kernels_factor)
+        layer = layer_ops(network, group.layer, deployment, work, small_kernels_factor, prefill=prefill)
         ops += [replace(op, count=op.count * group.count) for op in layer]
-    if head:
+    if not prefill:
         ops += head_ops(network, deployment, work)
     if deployment.pp > 1:
         ops.append(_stage_sends(network, deployment, work))
@@ -78,23 +82,24 @@ def breakdown_s(ops: list[Op]) -> dict[Part, Array]:
 
 
 def layer_ops(
-    network: Model, layer: Layer, deployment: Deployment, work: Tokens, small_kernels_factor: float = 1.0
+    network: Model, layer: Layer, deployment: Deployment, work: Tokens, small_kernels_factor: float = 1.0, *,
+    prefill: bool = False,
 ) -> Iterator[Op]:
     """Ops of one layer: projections, mixer, feed-forward, exchange, small kernels."""
     if layer.mixer is not None:
         tp = deployment.attention_tp
         own = _attention_share(deployment, work)
         for matrix in mixer_matrices(layer.mixer, network.hidden, tp):
-            yield matrix_op(network, matrix, deployment, own.rows)
-        for name, part, time in mixer_ops(layer.mixer, deployment, own):
+            yield matrix_op(network, matrix, deployment, own.rows, prefill=prefill)
+        for name, part, time in (prefill_mixer_ops if prefill else mixer_ops)(layer.mixer, deployment, own):
             yield Op(name=name, part=part, time=time)
         yield from _exchange(network, deployment, own.rows, tp, "attention")
     if layer.ffn is not None:
         for matrix in ffn_matrices(layer.ffn, network.hidden, deployment.tp):
             if matrix.role != "router":     # inside the router constant below
-                yield matrix_op(network, matrix, deployment, work.rows)
+                yield matrix_op(network, matrix, deployment, work.rows, prefill=prefill)
         if isinstance(layer.ffn, MoeFfn):
-            yield from _expert_ops(network, layer.ffn, deployment, work)
+            yield from _expert_ops(network, layer.ffn, deployment, work, prefill=prefill)
         if isinstance(layer.ffn, MoeFfn) and deployment.dp_attention > 1:
             yield from _dispatch(network, deployment, work)
         else:
@@ -107,18 +112,20 @@ def layer_ops(
     yield constant_op("small_kernels", small)
 
 
-def matrix_op(network: Model, matrix: Matrix, deployment: Deployment, rows: Array) -> Op:
+def matrix_op(network: Model, matrix: Matrix, deployment: Deployment, rows: Array, *, prefill: bool = False) -> Op:
     """One GEMM of a layer."""
     weights = network.weights
     dtype = weights.attention if matrix.role == "attention" else weights.ffn
-    return gemm_op(matrix.name, deployment, rows, n=matrix.n, k=matrix.k, dtype=dtype, static=weights.static_scales)
+    return gemm_op(matrix.name, deployment, rows, n=matrix.n, k=matrix.k, dtype=dtype, static=weights.static_scales,
+                   prefill=prefill)
 
 
 def gemm_op(
-    name: str, deployment: Deployment, rows: Array, *, n: int, k: int, dtype: str, static: bool = False
+    name: str, deployment: Deployment, rows: Array, *, n: int, k: int, dtype: str, static: bool = False,
+    prefill: bool = False,
 ) -> Op:
-    """A GEMM by the kernel that the engine uses for this weight format."""
-    if deployment.path.kernels == "ggml":
+    """A GEMM by the kernel that the engine uses for this weight format; ggml runs a prompt through tensor cores too."""
+    if deployment.path.kernels == "ggml" and not prefill:
         hardware = deployment.gpu.hardware
         time = matmul_time(
             ggml_law(hardware, dtype), hardware, rows=rows, read_bytes=n * k * BYTES_PER_WEIGHT[dtype],
@@ -167,9 +174,11 @@ def _attention_share(deployment: Deployment, work: Tokens) -> Tokens:
     )
 
 
-def _expert_ops(network: Model, ffn: MoeFfn, deployment: Deployment, work: Tokens) -> Iterator[Op]:
+def _expert_ops(
+    network: Model, ffn: MoeFfn, deployment: Deployment, work: Tokens, *, prefill: bool
+) -> Iterator[Op]:
     dtype = network.weights.experts
-    if deployment.path.kernels == "ggml":
+    if deployment.path.kernels == "ggml" and not prefill:
         hardware = deployment.gpu.hardware
         time = experts_time(
             ggml_law(hardware, dtype), hardware, ffn, tokens=work.batch * work.query_len, hidden=network.hidden,

@@ -63,7 +63,7 @@ def _softmax(
     tp = deployment.attention_tp
     batch, query_len, context = work.batch, work.query_len, _visible(work.context_tokens, mixer.window_tokens)
     if mixer.index is not None:
-        yield "index", "attention", _index_time(mixer.index, deployment, work)
+        yield "index", "attention", index_time(mixer.index, deployment, work)
         # each token picks its own blocks: a verify pass reads like B*q sequences of one token
         batch, query_len = batch * query_len, np.ones(())
         context = np.minimum(context, mixer.index.top_k)
@@ -91,7 +91,7 @@ def _latent(
         dense = _mla(mixer, deployment, heads, work.batch, context, work.query_len)
         yield "attention", "attention", dense
         return
-    yield "index", "attention", _index_time(mixer.index, deployment, work)
+    yield "index", "attention", index_time(mixer.index, deployment, work)
     yield "attention", "attention", _picked(mixer, mixer.index, deployment, heads, work)
 
 
@@ -136,7 +136,7 @@ def _compressed(
     heads = local_heads(mixer.query_heads, deployment.attention_tp)
     summaries = work.context_tokens / mixer.compress_ratio if mixer.compress_ratio else np.zeros(())
     if mixer.index is not None:
-        yield "index", "attention", _index_time(mixer.index, deployment, work, keys=summaries)
+        yield "index", "attention", index_time(mixer.index, deployment, work, keys=summaries)
         summaries = np.minimum(summaries, mixer.index.top_k)
     kernel = mla_kernel(deployment.gpu, deployment.path.engine, kv_dtype=deployment.kv_dtype)
     read = summaries + np.minimum(work.context_tokens, mixer.window_tokens)
@@ -180,7 +180,7 @@ def _state_time(mixer: RecurrentMixer, deployment: Deployment, work: Tokens, *, 
     )
 
 
-def _index_time(index: SparseIndex, deployment: Deployment, work: Tokens, keys: Array | None = None) -> KernelTime:
+def index_time(index: SparseIndex, deployment: Deployment, work: Tokens, keys: Array | None = None) -> KernelTime:
     """Scoring all cached index keys once per sequence; flat in q up to some hundred tokens (kernels.md 1.3)."""
     if not index.own_scorer:
         zero = np.zeros(())

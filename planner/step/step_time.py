@@ -117,7 +117,7 @@ def prefill_s(target: Model, deployment: Deployment, input_tokens: float, cached
     recurrent = _recurrent_layers(target)
     fixed = deployment.path.constant("prefill_s_per_layer") * (target.layers - recurrent)
     fixed += deployment.path.constant("prefill_s_per_recurrent_layer") * recurrent
-    return float(total_s(forward_pass(target, deployment, work, head=False))) + fixed
+    return float(total_s(forward_pass(target, deployment, work, prefill=True))) + fixed
 
 
 def _recurrent_layers(target: Model) -> int:
