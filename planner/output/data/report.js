@@ -3,7 +3,9 @@
   const facts = JSON.parse(document.getElementById("facts").textContent);
   const $ = (id) => document.getElementById(id);
   const NS = "http://www.w3.org/2000/svg";
-  const W = 720, H = 300, LEFT = 58, RIGHT = 12, TOP = 12, BOTTOM = 42;
+  const H = 300, LEFT = 58, RIGHT = 12, TOP = 12, BOTTOM = 42;
+  const roomFor = () => Math.max(300, Math.min(720, document.querySelector("main").clientWidth));
+  let W = roomFor();      // one unit is one pixel, so that text keeps its size on a phone
   const DASH = ["", "7 4", "9 3 2 3", "2 3", "12 3", "5 2 1 2", "1 4", "14 4"];
 
   const digits = (value, places = 3) => value === null || value === undefined ? "–"
@@ -38,7 +40,8 @@
       svg.append(el("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y.at(tick), y2: y.at(tick) }),
         el("text", { x: LEFT - 6, y: y.at(tick) + 4, "text-anchor": "end" }, digits(tick)));
     }
-    for (const tick of xticks || x.ticks) svg.append(el("text", { x: x.at(tick), y: H - BOTTOM + 16, "text-anchor": "middle" }, digits(tick)));
+    const every = Math.ceil((xticks || x.ticks).length * 34 / (W - LEFT - RIGHT));
+    for (const tick of (xticks || x.ticks).filter((_, index) => index % every === 0)) svg.append(el("text", { x: x.at(tick), y: H - BOTTOM + 16, "text-anchor": "middle" }, digits(tick)));
     svg.append(el("path", { class: "axis", d: `M${LEFT} ${TOP}V${H - BOTTOM}H${W - RIGHT}` }),
       el("text", { class: "soft", x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, xlabel),
       el("text", { class: "soft", x: 14, y: (TOP + H - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, ylabel));
@@ -47,6 +50,7 @@
   }
 
   const color = (index) => `var(--s${index % 8})`;
+  const dash = (index) => DASH[(index + 3 * Math.floor(index / 8)) % 8];
   const marks = [
     (x, y, r) => ["circle", { cx: x, cy: y, r }],
     (x, y, r) => ["rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r }],
@@ -69,7 +73,7 @@
     });
     figure.append(list);
   }
-  const lineKey = (index) => [path([[1, 8], [35, 8]], { stroke: color(index), "stroke-dasharray": DASH[index % 8] }), mark(index, 18, 8, "", false)];
+  const lineKey = (index) => [path([[1, 8], [35, 8]], { stroke: color(index), "stroke-dasharray": dash(index) }), mark(index, 18, 8, "", false)];
 
   // Hatches keep stacked parts apart in print.
   function hatches(svg, prefix) {
@@ -131,7 +135,7 @@
     svg.append(el("line", { class: "off", x1: LEFT, x2: W - RIGHT, y1: y.at(off * 1e3), y2: y.at(off * 1e3) }, el("title", {}, `off: ${ms(off)}`)));
     for (const edge of facts.tile_edges) if (edge <= Math.max(...lens)) svg.append(el("line", { class: "axis", "stroke-dasharray": "2 3", x1: x.at(edge - 0.5), x2: x.at(edge - 0.5), y1: TOP, y2: H - BOTTOM }, el("title", {}, "another attention tile starts")));
     legend(figure, [...names, "off"], (index) => index < names.length ? [el("rect", { width: 36, height: 16, fill: `url(#part${index})` })] : [el("line", { class: "off", x1: 0, x2: 36, y1: 8, y2: 8 })]);
-    if (facts.tile_edges.length) figure.append(el("p", { class: "soft" }, "Dotted lines: another attention tile starts."));
+    if (facts.tile_edges.some((edge) => edge <= Math.max(...lens))) figure.append(el("p", { class: "soft" }, "Dotted lines: another attention tile starts."));
   }
 
   function speedup() {
@@ -146,7 +150,7 @@
     svg.append(el("line", { class: "off", x1: LEFT, x2: W - RIGHT, y1: y.at(1), y2: y.at(1) }));
     lines.forEach(([batch, item], index) => {
       const s = column(item, "speedup");
-      svg.append(path(lens.map((d, k) => [x.at(d), y.at(s[k])]), { stroke: color(index), "stroke-dasharray": DASH[index % 8] }));
+      svg.append(path(lens.map((d, k) => [x.at(d), y.at(s[k])]), { stroke: color(index), "stroke-dasharray": dash(index) }));
       lens.forEach((d, k) => svg.append(mark(index, x.at(d), y.at(s[k]), `batch ${batch}, D = ${d}: ${digits(s[k], 4)}x`, s[k] === Math.max(...s))));
     });
     legend(figure, lines.map(([batch]) => `batch ${batch}`), lineKey);
@@ -177,7 +181,7 @@
     const x = scale(0, Math.max(...curves.flatMap((curve) => curve.user)) * 1.05, LEFT, W - RIGHT), y = scale(0, Math.max(...curves.flatMap((curve) => curve.gpu)) * 1.05, H - BOTTOM, TOP);
     const svg = frame(figure, facts.pareto.findings[String(context)] || facts.pareto.finding, x, y, `speed of a user (tokens/s, ${facts.pareto.metric === "decode" ? "decode only" : "prefill included"})`, "throughput (tokens/s/GPU)");
     curves.forEach((curve, index) => {
-      svg.append(path(curve.user.map((u, k) => [x.at(u), y.at(curve.gpu[k])]), { stroke: color(index), "stroke-dasharray": DASH[index % 8] }));
+      svg.append(path(curve.user.map((u, k) => [x.at(u), y.at(curve.gpu[k])]), { stroke: color(index), "stroke-dasharray": dash(index) }));
       curve.user.forEach((u, k) => { if ((curve.batch[k] & (curve.batch[k] - 1)) === 0) svg.append(mark(index, x.at(u), y.at(curve.gpu[k]), `${curve.option}, batch ${curve.batch[k]}${curve.draft_len[k] === null ? "" : ", D = " + curve.draft_len[k]}: ${digits(u, 4)} tokens/s/user, ${digits(curve.gpu[k], 4)} tokens/s/GPU`, curve.frontier[k])); });
     });
     legend(figure, curves.map((curve) => curve.option), lineKey);
@@ -193,7 +197,7 @@
     names.forEach((name, index) => {
       const [mean, low, high] = picture.curves[name];
       const area = [...high.map((v, d) => [x.at(d), y.at(v)]), ...low.map((v, d) => [x.at(d), y.at(v)]).reverse()];
-      svg.append(path(area, { fill: color(index + 1), "fill-opacity": 0.15, stroke: color(index + 1), "stroke-width": 0.5 }), path(mean.map((v, d) => [x.at(d), y.at(v)]), { stroke: color(index + 1), "stroke-dasharray": DASH[index % 8] }));
+      svg.append(path(area, { fill: color(index + 1), "fill-opacity": 0.15, stroke: color(index + 1), "stroke-width": 0.5 }), path(mean.map((v, d) => [x.at(d), y.at(v)]), { stroke: color(index + 1), "stroke-dasharray": dash(index) }));
       mean.forEach((v, d) => svg.append(mark(index + 1, x.at(d), y.at(v), `${name}, D = ${d}: ${digits(v, 4)} (${digits(low[d], 4)} to ${digits(high[d], 4)})${d > picture.known[name] ? ", extrapolated" : ""}`, d <= picture.known[name])));
     });
     legend(figure, names.map((name) => `${name}, band: 90 %`), (index) => lineKey(index + 1));
@@ -226,6 +230,11 @@
     $("draft").max = column(item, "draft_len").length - 1;
   }
   function update() { bound(); numbers(); step(); speedup(); pareto(); pressed(); }
+  addEventListener("resize", () => {
+    if (roomFor() === W) return;
+    W = roomFor();
+    acceptance(); roofline(); update();
+  });
 
   const fill = (id, values, text) => $(id).replaceChildren(...values.map((value) => el("option", { value }, text(value))));
   fill("batch", facts.batches, String);
