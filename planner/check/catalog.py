@@ -105,8 +105,8 @@ This page is generated from the rules: `python -m specplan.planner.check.catalog
 - **Settings** in `[tool.specplan]` of pyproject.toml or in specplan.toml: `select`, `ignore`, `exclude`,
   `per-file-ignores`, `fail-on`, `max-loss`, `batch`, `temperature`, `engines` (`{vllm = "0.33"}`). A code may be cut
   short: `SP1` is all of vLLM's rules.
-- **Templates**: what `{{ ... }}`, `${VAR}`, `$(VAR)` or `{name}` fills in is unknown, neither checked nor guessed (SP005
-  names it). Lines of templates that YAML cannot read are masked.
+- **Templates**: what `{{ ... }}`, `${VAR}`, `$(VAR)` or `{name}` fills in is unknown, neither checked nor guessed
+  (SP005 names it). Lines of templates that YAML cannot read are masked.
 - **With a model**: `--model cfg.yaml` adds what the planner says about the draft length at that load (SP601 to SP603;
   `--max-loss 5%` lets smaller losses pass), `--baseline plan.json` what a stored plan says (SP604). CI: [ci.md](ci.md).
 - **--fix** mends what has one meaning only, shows the difference, and replaces each file in one step or not at all.
