@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: demo test lint tests test-slow test-kernels bench clean
+.PHONY: demo test lint tests chromium test-slow test-kernels bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/specplan recommend --model examples/llama-3.3-70b-h200.yaml
@@ -20,8 +20,17 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-tests: $(VENV)/installed-dev
+tests: $(VENV)/installed-dev chromium
 	$(BIN)/python -m pytest -m "not slow"
+
+# The report is tested in Debian's Chromium. Without the right to install it those tests are skipped (never under CI).
+BROWSER := chromium chromium-driver
+chromium:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	    command -v apt-get >/dev/null && apt=$$([ "$$(id -u)" = 0 ] || echo "sudo -n") && \
+	    $$apt apt-get -qq update && \
+	    $$apt env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(BROWSER) >/dev/null; } || \
+	    echo "could not install $(BROWSER): browser tests will be skipped"
 
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
