@@ -23,12 +23,16 @@ def cpu_target(rows: Slice, hw: Hardware) -> Target:
     return _TARGETS[rows.family](rows, hw)
 
 
+# A CPU's rates are the best ones seen with the other cost on top: where both add up, each alone is faster than that.
+BEYOND_SEEN = 4.0
+
+
 def _stream(hw: Hardware) -> Free:
-    return Free(0.8 * hw.hbm_bytes_per_s, 0.05 * hw.hbm_bytes_per_s, 1.05 * hw.hbm_bytes_per_s)
+    return Free(0.8 * hw.hbm_bytes_per_s, 0.05 * hw.hbm_bytes_per_s, BEYOND_SEEN * hw.hbm_bytes_per_s)
 
 
 def _math(hw: Hardware) -> Free:
-    return Free(0.7 * hw.dense("bf16"), 0.02 * hw.dense("bf16"), 1.05 * hw.dense("bf16"))
+    return Free(hw.dense("bf16"), 0.02 * hw.dense("bf16"), BEYOND_SEEN * hw.dense("bf16"))
 
 
 def _gemm(rows: Slice, hw: Hardware) -> Target:

@@ -20,12 +20,13 @@ from tests.microbench.devices import CPU, H200
 torch = pytest.importorskip("torch", reason="needs torch (extra gpu)")
 
 FEW = StopRule(budget_s=0.002, min_samples=2, max_samples=2)
+FP32: dict[str, Any] = {"query": "fp32", "kv": "fp32"}
 CASES = [
     cases.gemm(rows=5, n=48, k=96, dtype="fp32"),
     cases.gemm(rows=1, n=200, k=64, dtype="fp32", op="lm_head"),
-    cases.attention(batch=2, context_tokens=70, query_len=1, query_heads=5, kv_heads=1, head_dim=16, query="fp32", kv="fp32"),
-    cases.attention(batch=2, context_tokens=33, query_len=7, query_heads=8, kv_heads=2, head_dim=32, query="fp32", kv="fp32"),
-    cases.mla(batch=2, context_tokens=20, query_len=3, heads=4, latent_width=48, value_width=32, query="fp32", kv="fp32"),
+    cases.attention(batch=2, context_tokens=70, query_len=1, query_heads=5, kv_heads=1, head_dim=16, **FP32),
+    cases.attention(batch=2, context_tokens=33, query_len=7, query_heads=8, kv_heads=2, head_dim=32, **FP32),
+    cases.mla(batch=2, context_tokens=20, query_len=3, heads=4, latent_width=48, value_width=32, **FP32),
     cases.moe(tokens=9, hidden=32, intermediate=48, experts=6, top_k=2, matrices=3, dtype="fp32"),
     cases.moe(tokens=1, hidden=32, intermediate=48, experts=6, top_k=2, matrices=2, dtype="fp32"),
 ]
@@ -83,15 +84,16 @@ def test_a_failing_kernel_becomes_a_reason(failure: Exception, said: str) -> Non
 def test_what_does_not_fit_is_skipped_with_its_size() -> None:
     small = dataclasses.replace(CPU, memory_bytes=10**6)
     (backend,) = backends_of("copy", "cpu")
-    found = measure_point(Point(case=cases.copy(moved_bytes=2**30), backend=backend), Bench(environment=small, rule=FEW),
-                          at_s=0.0)
+    point = Point(case=cases.copy(moved_bytes=2**30), backend=backend)
+    found = measure_point(point, Bench(environment=small, rule=FEW), at_s=0.0)
     assert found.skipped == "out of memory: its buffers take 1.1 GB, 0.0 GB are there for them"
 
 
 def test_an_unsupported_number_format_is_refused_with_its_reason() -> None:
     fp8 = cases.attention(batch=1, context_tokens=8, query_len=1, query_heads=2, kv_heads=1, head_dim=16, query="fp32",
                           kv="fp8")
-    assert all("no matrix unit for fp8" in (backend.refuses(fp8, CPU) or "") for backend in backends_of("attention", "cpu"))
+    for backend in backends_of("attention", "cpu"):
+        assert "no matrix unit for fp8" in (backend.refuses(fp8, CPU) or "")
     ampere = dataclasses.replace(H200, compute_capability="8.0")
     reasons = {backend.name: backend.refuses(fp8, ampere) for backend in backends_of("attention", "cuda")}
     assert "sm_89 or newer" in (reasons["specplan-triton"] or "")

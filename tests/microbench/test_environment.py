@@ -47,7 +47,7 @@ def test_no_torch_ends_with_the_line_that_installs_it(monkeypatch: pytest.Monkey
 
 def test_no_cuda_device_says_so_and_what_a_cpu_run_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, None)
-    with pytest.raises(MissingError, match="no CUDA device is visible.*says nothing about a GPU"):
+    with pytest.raises(MissingError, match=r"no CUDA device is visible.*says nothing about a GPU"):
         environment.find_device(None)
     pretend(monkeypatch, None, cuda=None)
     with pytest.raises(MissingError, match="built without CUDA"):
@@ -79,7 +79,8 @@ def test_nvidia_smi_is_read_by_field_and_its_absence_is_no_error(monkeypatch: py
         return types.SimpleNamespace(stdout="580.1, 700.00, 1980\n")
 
     monkeypatch.setattr(subprocess, "run", answer)
-    assert environment._nvidia_smi("abc") == {"driver_version": "580.1", "power.limit": "700.00", "clocks.max.sm": "1980"}
+    found = environment._nvidia_smi("abc")
+    assert found == {"driver_version": "580.1", "power.limit": "700.00", "clocks.max.sm": "1980"}
 
     def absent(*_: object, **__: object) -> Any:
         raise FileNotFoundError
