@@ -43,6 +43,11 @@ test-kernels: $(VENV)/installed-torch
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench.py
 
+# Regenerate docs/accuracy.md and the README's tables from the data in the checkout.
+accuracy: $(VENV)/installed-dev
+	$(BIN)/python -m specplan.planner.validate.page
+	$(BIN)/python -m specplan.microbench.accuracy
+
 clean:
 	rm -rf $(VENV) dist build
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from specplan.commands.options import Json, print_json, write_text
+from specplan.commands.options import Json, print_json, print_rows, write_text
 
 validate_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Score predictions against measurements."
@@ -55,3 +55,25 @@ def anchor(directory: Collection, annotations: Annotations = None, as_json: Json
         print_json(report_json(report))
     else:
         print_anchor_report(report)
+
+
+@validate_app.command(epilog="Example: specplan validate refit tests/data/published")
+def refit(directory: Collection, annotations: Annotations = None, as_json: Json = False) -> None:
+    """Fit the fixed costs of engine paths to the rows, held to their priors, and score it left out; minutes."""
+    from specplan.planner.validate.annotations import read_annotations
+    from specplan.planner.validate.collection import read_collection
+    from specplan.planner.validate.page import keep
+    from specplan.planner.validate.published import resolve
+    from specplan.planner.validate.refit import refit as fit
+
+    read, _ = read_collection(directory)
+    points, _ = resolve(read, read_annotations(annotations, directory))
+    found = keep(fit(points))
+    if as_json:
+        print_json(found)
+        return
+    print_rows(found["constants"], as_json=False)
+    scores = [{"scored": "priors", **found["before"]}, {"scored": "in sample", **found["in_sample"]}]
+    scores += [{"scored": f"one {kind} left out", **item["all"]} for kind, item in found["left_out"].items()]
+    typer.echo("")
+    print_rows(scores, as_json=False)

@@ -57,6 +57,7 @@ class EnginePath:
     host_s_per_layer: float = 0.0               # above 0: eager host, step >= layers * this
     draft_layer_factor: float = 1.0
     kernels: str = "profile"                    # 'ggml': priced by the law of ggml.py, not by a profile's entries
+    ggml: Mapping[str, Any] | None = field(default=None, compare=False)     # another table for it; None: the shipped
     version_given: bool = True
     shared: Mapping[str, FixedCost] = field(default_factory=dict, compare=False)    # constants of all paths
 

@@ -128,8 +128,8 @@ def gemm_op(
     if deployment.path.kernels == "ggml" and not prefill:
         hardware = deployment.gpu.hardware
         time = matmul_time(
-            ggml_law(hardware, dtype), hardware, rows=rows, read_bytes=n * k * BYTES_PER_WEIGHT[dtype],
-            weights=float(n * k), power_limit_w=deployment.power_limit_w,
+            ggml_law(hardware, dtype, deployment.path.ggml), hardware, rows=rows,
+            read_bytes=n * k * BYTES_PER_WEIGHT[dtype], weights=float(n * k), power_limit_w=deployment.power_limit_w,
         )
         return Op(name=name, part="gemm", time=time)
     kernel = gemm_kernel(deployment.gpu, deployment.path.engine, weight_dtype=dtype, static_scales=static)
@@ -181,8 +181,8 @@ def _expert_ops(
     if deployment.path.kernels == "ggml" and not prefill:
         hardware = deployment.gpu.hardware
         time = experts_time(
-            ggml_law(hardware, dtype), hardware, ffn, tokens=work.batch * work.query_len, hidden=network.hidden,
-            weight_bytes=BYTES_PER_WEIGHT[dtype], skew=deployment.moe_skew, gpus=deployment.tp,
+            ggml_law(hardware, dtype, deployment.path.ggml), hardware, ffn, tokens=work.batch * work.query_len,
+            hidden=network.hidden, weight_bytes=BYTES_PER_WEIGHT[dtype], skew=deployment.moe_skew, gpus=deployment.tp,
             power_limit_w=deployment.power_limit_w,
         )
         yield Op(name="experts", part="moe", time=time)
@@ -211,7 +211,7 @@ def _exchange(network: Model, deployment: Deployment, rows: Array, gpus: int, na
     if gpus == 1:
         return
     if deployment.path.kernels == "ggml":
-        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn).exchange_s
+        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn, deployment.path.ggml).exchange_s
         yield constant_op(f"allreduce_{name}", exchange, "collective")
         return
     kernel = allreduce_kernel(deployment.gpu, deployment.path.engine, gpus=gpus)
@@ -231,7 +231,7 @@ def _dispatch(network: Model, deployment: Deployment, work: Tokens) -> Iterator[
 def _stage_sends(network: Model, deployment: Deployment, work: Tokens) -> Op:
     """Hidden states sent from stage to stage of a pipeline; a latency view: one batch in flight."""
     if deployment.path.kernels == "ggml":
-        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn).exchange_s
+        exchange = ggml_law(deployment.gpu.hardware, network.weights.ffn, deployment.path.ggml).exchange_s
         return replace(constant_op("stage_send", exchange, "collective"), count=deployment.pp - 1)
     kernel = allreduce_kernel(deployment.gpu, deployment.path.engine, gpus=2)
     message = work.rows * network.hidden * BYTES_PER_ACTIVATION[deployment.activation_dtype]

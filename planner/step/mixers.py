@@ -36,7 +36,7 @@ def mixer_ops(mixer: Mixer, deployment: Deployment, work: Tokens) -> Iterator[tu
     if deployment.path.kernels == "ggml":
         part: MixerPart = "state" if isinstance(mixer, RecurrentMixer) else "attention"
         hardware = deployment.gpu.hardware
-        law = ggml_law(hardware, "")
+        law = ggml_law(hardware, "", deployment.path.ggml)
         time = cache_time(law, hardware, mixer, kv_dtype=deployment.kv_dtype, batch=work.batch,
                           query_len=work.query_len, context=work.context_tokens, gpus=deployment.attention_tp)
         yield part, part, time

@@ -52,11 +52,11 @@ class AnchorReport:
     sweeps: tuple[AnchorSweep, ...]
 
 
-GIVEN = {
-    "off + first row": lambda n: (0,),
-    "off + middle row": lambda n: (n // 2,),
-    "off + both ends": lambda n: (0, n - 1),
-    "off + first and middle": lambda n: (0, n // 2),
+GIVEN = {     # rows of a sweep that are given, as shares of its length
+    "off + first row": (0.0,),
+    "off + middle row": (0.5,),
+    "off + both ends": (0.0, 1.0),
+    "off + first and middle": (0.0, 0.5),
 }
 
 
@@ -80,12 +80,12 @@ def validate_anchor(directory: str | Path, *, annotations: str | Path | None = N
     ]
     rows: list[AnchorScore] = []
     details: list[AnchorSweep] = []
-    for given, pick in GIVEN.items():
+    for given, places in GIVEN.items():
         ours: list[float] = []
         rest: list[int] = []
         rule: list[float] = []
         for over, members in found:
-            used = sorted(set(pick(len(members))))
+            used = sorted({min(int(place * len(members)), len(members) - 1) for place in places})
             left = [i for at, i in enumerate(members) if at not in used]
             predicted = predict(known, prices, [members[at] for at in used], left)
             factor = float(np.exp(np.mean([np.log(measured[members[at]] / simple[members[at]]) for at in used])))
@@ -137,3 +137,20 @@ def anchored_speedup(parts: Parts, factors: Multipliers) -> float:
     )
     length = float(np.clip(factors.length * parts.length, 1.0, 1.0 + parts.draft_len))
     return (parts.off_s + parts.prefill_share_s) / (step / length + parts.prefill_share_s)
+
+
+def anchor_rows(report: AnchorReport) -> list[dict[str, object]]:
+    """Scores as rows of a table."""
+    return [
+        {
+            "given": item.given, "sweeps": item.sweeps, "rows": item.anchored.rows,
+            "anchored": pair(item.anchored), "not anchored": pair(item.unanchored),
+            "AL/(1+rho*D), anchored": pair(item.depth_rule),
+        }
+        for item in report.scores
+    ]
+
+
+def pair(errors: scores.Errors) -> str:
+    """Median and 90th percentile."""
+    return "-" if errors.median is None or errors.p90 is None else f"{errors.median:.3f} / {errors.p90:.3f}"

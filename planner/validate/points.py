@@ -251,6 +251,11 @@ def _path(case: Case, row: Mapping[str, Any], notes: Annotations) -> tuple[Engin
     return engine_path(said.engine, said.version), []
 
 
+def path_of_case(case: Case) -> EnginePath:
+    """Engine path of a case by its own words."""
+    return _path(case, {}, Annotations())[0]
+
+
 def _metric(case: Case, row: Mapping[str, Any], path: EnginePath, notes: Annotations) -> Metric:
     """Whether a figure is a pure decode rate, or a throughput that includes prefills of new requests.
 

@@ -22,6 +22,7 @@ from specplan.planner.arrays import Array
 from specplan.planner.config.yaml_reader import load_data
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import EnginePath, FixedCost
+from specplan.planner.step.ggml import ggml_table
 from specplan.planner.validate import scores
 from specplan.planner.validate.points import Point
 from specplan.planner.validate.pricing import Prices, price, speedup
@@ -88,8 +89,10 @@ def _prior(entry: Mapping[str, Any]) -> Prior:
     return Prior(value, math.log(high / low) / 3.0)
 
 
-def with_constants(constants: Mapping[Key, float], deployment: Deployment) -> Deployment:
-    """A deployment whose engine path has these constants."""
+def with_constants(
+    constants: Mapping[Key, float], deployment: Deployment, ggml: Mapping[str, Any] | None = None
+) -> Deployment:
+    """A deployment whose engine path has these constants (and, for llama.cpp, another table of devices)."""
     path = deployment.path
     mine = {key.name: value for key, value in constants.items() if key.path == path.name}
     changed: dict[str, Any] = {}
@@ -102,7 +105,21 @@ def with_constants(constants: Mapping[Key, float], deployment: Deployment) -> De
         name: replace(cost, value=constants.get(Key("", name), cost.value)) for name, cost in path.shared.items()
     }
     skew = shared["moe_skew"].value
-    return replace(deployment, path=replace(path, shared=shared, **changed), moe_skew=skew)
+    table = ggml if path.kernels == "ggml" else None
+    return replace(deployment, path=replace(path, shared=shared, ggml=table, **changed), moe_skew=skew)
+
+
+def without_device(name: str) -> dict[str, Any]:
+    """The llama.cpp table as if a device had never been measured."""
+    table = dict(ggml_table())
+    return {**table, "devices": {key: value for key, value in table["devices"].items() if key != name}}
+
+
+def unmeasured() -> dict[str, Any]:
+    """The llama.cpp table before any of its rows: one law for every device."""
+    table = dict(ggml_table())
+    law = {**table["law"], **load_data(PRIORS)["ggml"]}
+    return {**table, "law": law, "devices": {}, "architectures": {}, "formats": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +134,12 @@ class Problem:
     keys: tuple[Key, ...]
     priors: tuple[Prior, ...]
 
-    def evaluate(self, x: Array) -> tuple[Array, Array]:
+    def evaluate(self, x: Array, ggml: Mapping[str, Any] | None = None) -> tuple[Array, Array]:
         """ln predicted speedup and ln plain step of every row."""
         constants = {
             key: prior.value * math.exp(value) for key, prior, value in zip(self.keys, self.priors, x, strict=True)
         }
-        prices = price(self.points, lambda deployment: with_constants(constants, deployment))
+        prices = price(self.points, lambda deployment: with_constants(constants, deployment, ggml))
         return np.log(speedup(self.points, prices)), np.log(plain_step(self.points, prices))
 
 
@@ -232,11 +249,17 @@ def left_out(task: Problem, state: State, kind: str, labels: Sequence[str]) -> L
     chain = np.array([not p.tree for p in task.points])
     for label in sorted(set(labels)):
         out = names == label
+        llama = {p.deployment.gpu.name for p, mine in zip(task.points, out, strict=True)
+                 if mine and p.deployment.path.kernels == "ggml"}
+        ggml = None if not llama else without_device(llama.pop()) if len(llama) == 1 else unmeasured()
         mine = replace(state)
         for _ in range(3):
             x = step(task, mine, (~out).astype(float))
             value, plain = task.evaluate(x)
             mine = replace(state, x=x, speedup=value, plain=plain)
+        if ggml is not None:    # in its own fold a device is an unknown one
+            value, _ = task.evaluate(mine.x, ggml)
+            mine = replace(mine, speedup=value)
         predicted[out] = mine.speedup[out]
         both = out & chain
         folds[label] = scores.errors(np.exp(predicted[both]), np.exp(task.measured[both]))
