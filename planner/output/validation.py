@@ -12,8 +12,6 @@ from specplan.planner.validate.anchored import AnchorReport
 from specplan.planner.validate.report import Report, refusal_rows, rule_rows, slice_rows
 from specplan.planner.validate.scores import Errors
 
-REFUSALS_SHOWN = 12
-
 
 def print_report(report: Report) -> None:
     """Print scores by slice, the rules on the same rows, and what could not be scored."""
@@ -27,7 +25,7 @@ def print_report(report: Report) -> None:
         _print_rows(f"by {kind}", [{kind: row[kind], **row} for row in rows])
     _print_rows("rules on the same rows", rule_rows(report.rules))
     refused = refusal_rows(report.refused)
-    _print_rows(f"not scored: {len(refused)}, the first {min(len(refused), REFUSALS_SHOWN)}", refused[:REFUSALS_SHOWN])
+    _print_rows(f"not scored: {sum(row['rows'] for row in refused)} rows", refused)
 
 
 def print_anchor_report(report: AnchorReport) -> None:
