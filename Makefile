@@ -1,14 +1,20 @@
-# make demo     installs specplan into .venv and answers one real question
-# make test     installs what tests need, then lint, types, import layers, tests
+# make demo       installs specplan into .venv and answers one real question
+# make test       installs what tests need, then lint, types, import layers, tests
+# make bench      start-up time, memory and speed on this machine, against what was promised
+# make profiles   fits the profiles of the measured GPUs again (extra silicon)
+# make accuracy   scores everything again and writes docs/accuracy.md
 PYTHON ?= python3
 VENV ?= .venv
-TORCH ?= torch==2.13.0
+# PyTorch runs the kernel tests on the CPU. Its plain wheel brings CUDA (3 GB): name a CPU build, or nothing (TORCH=) to
+# leave those tests out.
+TORCH ?= torch==2.13.0 triton>=3.7.1
+EXTRAS ?= plot,silicon
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: demo test lint tests chromium test-slow test-kernels bench clean
+.PHONY: demo test lint tests chromium test-slow bench profiles accuracy clean
 
 demo: $(VENV)/installed
 	$(BIN)/specplan recommend --model examples/llama-3.3-70b-h200.yaml
@@ -35,15 +41,12 @@ chromium:
 test-slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow
 
-# Kernels on a CUDA device, or in Triton's interpreter without one. PyTorch brings CUDA (3 GB), so it stays out of `test`.
-test-kernels: $(VENV)/installed-torch
-	$(BIN)/python -m pytest -m gpu
-
-# Start-up time, memory and grid speed of this machine, as JSON.
 bench: $(VENV)/installed-dev
 	$(BIN)/python tests/bench.py
 
-# Regenerate docs/accuracy.md and the README's tables from the data in the checkout.
+profiles: $(VENV)/installed-dev
+	$(BIN)/python -m specplan.microbench.fit_profile
+
 accuracy: $(VENV)/installed-dev
 	$(BIN)/python -m specplan.planner.validate.page
 	$(BIN)/python -m specplan.microbench.accuracy
@@ -62,9 +65,6 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) install --upgrade "pip>=25.1"      # the first that knows dependency groups
-	$(PIP) install --group dev
-	@touch $@
-
-$(VENV)/installed-torch: $(VENV)/installed-dev
-	$(PIP) install "$(TORCH)" "triton>=3.7.1"
+	$(PIP) install --group dev -e ".[$(EXTRAS)]"
+	$(if $(TORCH),$(PIP) install $(foreach part,$(TORCH),"$(part)"))
 	@touch $@
