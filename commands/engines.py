@@ -11,6 +11,8 @@ from specplan.commands.options import Json, load, print_json
 from specplan.planner.messages import InputError
 
 if TYPE_CHECKING:
+    from specplan.planner.answer.compare import Side
+    from specplan.planner.answer.types import Cell
     from specplan.planner.check.plan_rules import Planner
 
 app = typer.Typer(rich_markup_mode=None)
@@ -69,10 +71,12 @@ def _planner(model: str, max_loss: float | None) -> Planner:
     return planner_from(load(model), max_loss=max_loss)
 
 
-@app.command(epilog="Example: specplan compare now.yaml next.yaml; specplan compare --model cfg.yaml --draft-len 3,5")
+@app.command(epilog="Example: specplan compare now.yaml next.yaml; specplan compare --model cfg.yaml --draft-len 3,5; "
+                    "specplan compare --model cfg.yaml serve.sh serve-next.sh")
 def compare(
-    files: Annotated[list[str] | None, typer.Argument(help="Two cfg.yaml: what each recommends.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="One cfg.yaml, for two draft lengths.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(
+        help="Two cfg.yaml: what each recommends; with --model, two engine configurations.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="One cfg.yaml that both run under.")] = None,
     draft_len: Annotated[str | None, typer.Option(metavar="A,B", help="Two draft lengths; 0 is off.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="Mechanism or name of the drafter.")] = None,
     as_json: Json = False,
@@ -86,6 +90,9 @@ def compare(
 
     if files and model is None and draft_len is None and len(files) == 2:
         found = side_by_side(*(recommended_side(recommend(load(file)), file) for file in files))
+    elif files and model is not None and draft_len is None and len(files) == 2:
+        cell = recommend(load(model)).cell
+        found = side_by_side(*(_served_side(cell, file) for file in files))
     elif model is not None and draft_len is not None and not files:
         words = draft_len.split(",")
         lengths = [int(word) for word in words if word.strip().isdecimal() and len(word) < 10]
@@ -94,8 +101,19 @@ def compare(
         cell = recommend(load(model)).cell
         found = side_by_side(*(chosen_side(cell, mechanism, length, f"D = {length}") for length in lengths))
     else:
-        raise InputError("give two cfg.yaml, or --model with --draft-len A,B")
+        raise InputError("give two cfg.yaml, --model with two engine configurations, or --model with --draft-len A,B")
     if as_json:
         print_json(plain(found))
     else:
         print_comparison(found)
+
+
+def _served_side(cell: Cell, file: str) -> Side:
+    """What the engine configuration in a file runs at the batch of a cell."""
+    from specplan.planner.answer.compare import chosen_side
+    from specplan.planner.check.run import read_plans
+
+    plans = read_plans(file)
+    if len(plans) > 1:
+        raise InputError(f"{file}: holds {len(plans)} speculative configurations; give a file with one")
+    return chosen_side(cell, plans[0].mechanism, plans[0].length_at(cell.batch), file)

@@ -40,6 +40,10 @@ class DraftPlan:
         """The schedule; without one, a single tier."""
         return self.schedule or (Tier(1, self.max_batch or 1, self.draft_len),)
 
+    def length_at(self, batch: int) -> int:
+        """D at a batch; above the schedule that of its last tier."""
+        return next((tier.draft_len for tier in self.tiers if batch <= tier.last), self.tiers[-1].draft_len)
+
 
 def check_plan(plan: DraftPlan) -> None:
     """Raise InputError with everything that is wrong with a plan; engines may rely on what passes."""

@@ -93,3 +93,18 @@ def test_emitted_configuration_is_clean_under_its_own_plan_and_drift_is_found(fo
     assert result.exit_code == 1
     assert {"SP604", "SP601"} == {line.split()[1] for line in result.stdout.splitlines()[:-1]}
     assert specplan("check", "serve.sh", "--model", MODEL, "--max-loss", "80%").exit_code == 0
+
+
+def test_two_engine_configurations_are_compared_under_one_model(folder: Path) -> None:
+    config = {"method": "eagle3", "model": "d", "num_speculative_tokens": 3}
+    for name, more in (("now.sh", {}), ("next.sh", {"num_speculative_tokens_per_batch_size": [[1, 4, 2], [5, 64, 3]]}),
+                       ("other.sh", {"num_speculative_tokens": 4000})):
+        text = f"vllm serve m --speculative-config '{json.dumps(config | more)}'\n"
+        (folder / name).write_text(text, encoding="utf-8")
+    result = specplan("compare", "--model", MODEL, "now.sh", "next.sh", "--json")
+    found = json.loads(result.stdout)
+    assert (found["a"]["draft_len"], found["b"]["draft_len"]) == (3, 2), "the headline's batch is 1: its tier drafts 2"
+    assert found["a"]["label"] == "now.sh"
+    assert "no candidate with D = 4000" in specplan("compare", "--model", MODEL, "now.sh", "other.sh").output
+    (folder / "two.sh").write_text((folder / "now.sh").read_text(encoding="utf-8") * 2, encoding="utf-8")
+    assert "holds 2 speculative configurations" in specplan("compare", "--model", MODEL, "now.sh", "two.sh").output
