@@ -16,6 +16,10 @@ def json_schema() -> dict[str, Any]:
     for name, part in [("Config", found), *found["$defs"].items()]:
         for key, text in explained.get(name, {}).items():
             part["properties"][key]["description"] = text
+    # a load may leave out batches and contexts (schema.py fills them in)
+    workload = found["$defs"]["Workload"]
+    loads = [["request_rate"], ["concurrency"], ["slo"]]
+    workload["anyOf"] = [{"required": keys} for keys in (workload.pop("required"), *loads)]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "specplan cfg.yaml"}
 
 

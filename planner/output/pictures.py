@@ -51,10 +51,13 @@ def check_picture_file(path: Path) -> None:
 def save(figure: Any, path: Path) -> None:
     """Write a figure in the format that its name ends in."""
     check_picture_file(path)
+    from matplotlib import rc_context
+
     stream = io.BytesIO()
     kind = path.suffix.lstrip(".").lower()
-    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)     # equal input, equal file
-    figure.savefig(stream, format=kind, dpi=DPI, metadata=date)
+    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    with rc_context({"svg.hashsalt": "specplan"}):      # equal input, equal file
+        figure.savefig(stream, format=kind, dpi=DPI, metadata=date)
     write_bytes(path, stream.getvalue())
 
 
