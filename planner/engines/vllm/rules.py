@@ -198,7 +198,7 @@ RULES = (
          summary="With LoRA, the token budget does not hold a verify step.",
          why="A step has max-num-seqs x (D + 1) rows; vLLM refuses a smaller budget with LoRA.",
          fix="Raise --max-num-batched-tokens or lower --max-num-seqs.",
-         source="vLLM 0.33.0, vllm/config/vllm.py (LoRA with speculative decoding)",
+         source="vLLM, vllm/engine/arg_utils.py, create_engine_config (raises ValueError)",
          bad=vllm("{" + _NGRAM + "}", flags="--enable-lora --max-num-batched-tokens 512 --max-num-seqs 128 "),
          good=vllm("{" + _NGRAM + "}", flags="--enable-lora --max-num-batched-tokens 2048 --max-num-seqs 128 "),
          check=_lora_budget),
