@@ -54,7 +54,8 @@ class Commands(TyperGroup):
         """Run the command; 1, 2 and 3 are specplan's own codes (messages.py), above 128 a signal's as in a shell."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:      # None: closed by the caller (>&-)
+                sys.stdout.flush()
         except SpecplanError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(error.exit_code) from None
@@ -63,6 +64,10 @@ class Commands(TyperGroup):
         except BrokenPipeError:     # the reader (head, less) has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(141) from None
+        except OSError as error:    # a full disk, a device that went away
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            typer.echo(f"{error.filename or 'output'}: {error.strerror or error}", err=True)
+            raise typer.Exit(2) from None
         return result
 
 

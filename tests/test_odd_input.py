@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,12 @@ def test_a_profile_that_states_fp8_only_prices_latent_attention(tmp_path: Path) 
         encoding="utf-8",
     )
     assert CliRunner().invoke(app, ["recommend", "-m", str(cfg), "--json"]).exit_code == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("target", "code"), [(">/dev/full", 2), (">&-", 0)])
+def test_an_output_that_takes_nothing(target: str, code: int) -> None:
+    command = f'"{sys.executable}" -m specplan profiles list {target}'
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=PROFILES.parent)
+    assert (result.returncode, "Traceback" in result.stderr) == (code, False), result.stderr
+    assert ("No space left" in result.stderr) == (code == 2)
