@@ -23,6 +23,7 @@ drafters:
   - {mechanism: eagle3, acceptance: {per_position: [0.7, 0.5, 0.3]}}
 """
 VECTOR = "per_position: [0.7, 0.5, 0.3]"
+ROOT = Path(__file__).parents[1]
 LONG = "a" * 5000
 
 
@@ -152,3 +153,25 @@ def test_an_output_that_takes_nothing(target: str, code: int) -> None:
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=PROFILES.parent)
     assert (result.returncode, "Traceback" in result.stderr) == (code, False), result.stderr
     assert ("No space left" in result.stderr) == (code == 2)
+
+
+ODD_SAMPLES = {
+    "vllm-metrics-after.prom": ('position="0"', f'position="{"9" * 5000}"'),
+    "sglang-metrics.prom": (
+        "spec_num_steps{",
+        'spec_num_steps{x="y"} NaN\nsglang:spec_num_draft_tokens{x="y"} +Inf\n#{',
+    ),
+    "vllm-0.9.log": ("Running: ", f"Running: {'9' * 400}"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_SAMPLES)
+def test_a_sample_with_a_number_that_nobody_counted(name: str, tmp_path: Path) -> None:
+    old, new = ODD_SAMPLES[name]
+    text = (ROOT / "tests" / "data" / "acceptance" / name).read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / name
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    result = CliRunner().invoke(app, ["acceptance", "read", str(path), "--json"])
+    assert result.exit_code in (0, 2), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -61,7 +61,7 @@ class Growth:
             self.damaged += 1
             return False
         if short == "accepted_tokens_per_pos":
-            if not labels.get("position", "").isdigit() or int(labels["position"]) > 1023:
+            if not re.fullmatch("[0-9]{1,4}", labels.get("position", "")) or int(labels["position"]) > 1023:
                 self.damaged += 1
                 return False
             self.position[short, repr(sorted(labels.items()))] = int(labels["position"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from specplan.planner.acceptance.reading import Reading, Tally, reading_of
 from specplan.planner.acceptance.records import CountedRecord, count_steps
-from specplan.planner.engines.counters import parse_sample
+from specplan.planner.engines.counters import MOST_COUNTED, parse_sample
 from specplan.planner.engines.sglang.log import Log
 from specplan.planner.engines.streams import number, numbers, whole
 from specplan.planner.messages import Note
@@ -43,7 +43,9 @@ class Gauges:
         name, labels, value = parsed
         if labels.get("tp_rank", "0") != "0":       # every rank shows the same
             return
-        if name == "sglang:spec_accept_length" and value > 0:
+        if name.startswith("sglang:spec_") and not abs(value) < MOST_COUNTED:     # also what is no number
+            self.damaged += 1
+        elif name == "sglang:spec_accept_length" and value > 0:
             self.lengths.append(value)
         elif name == "sglang:spec_accept_rate" and value > 0:
             self.rates.append(value)

@@ -44,6 +44,7 @@ LMDEPLOY_RATE = re.compile(r"Draft acceptance rate: \d+\.\d\d%")
 POSITIONS = re.compile(r"Per-position acceptance rate: ((?:[-+\d.naif]+, )*[-+\d.naif]+)")
 LOAD = re.compile(r"Avg generation throughput: (\d+\.\d+) tokens/s[^\n]*?Running: (\d+) reqs")
 LOAD_BYTES = re.compile(LOAD.pattern.encode())
+MOST_RUNNING = 1e9      # requests: more is a damaged line
 
 
 def is_lmdeploy(text: str) -> bool:
@@ -121,7 +122,7 @@ class LogLines:
         return lines > 0
 
     def _load(self, load: Array) -> None:
-        if load[1] >= 0:
+        if 0 <= load[1] < MOST_RUNNING:
             self.emitted_per_s, self.running = float(load[0]), int(load[1])
 
     def _agreeing(self, matches: list[re.Match[bytes]], load: Array) -> npt.NDArray[np.bool_]:
