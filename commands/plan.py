@@ -48,6 +48,8 @@ def recommend(
 
     if output is not None and emit is None:
         raise InputError([Fault((), "goes with --emit ENGINE", file="--output")])
+    if emit is not None and as_json:
+        raise InputError([Fault((), "does not go with --emit, which prints the engine's own form", file="--json")])
 
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, objective=objective, engine=engine,
                    max_draft_len=max_draft_len)
@@ -100,6 +102,8 @@ def explain(
     from specplan.planner.output import explanation_json, print_explanation
 
     cell = counts({"batch": batch, "context": context})
+    if several := [name for name, values in cell.items() if len(values) > 1]:
+        raise InputError(Fault((), "must be one number", file=f"--{name}") for name in several)
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
     found = explain_step(loaded, mechanism=mechanism, draft_len=draft_len, batch=cell["batch"][0],
                          context_tokens=cell["context"][0], allow_preliminary=allow_preliminary)

@@ -175,3 +175,14 @@ def test_a_sample_with_a_number_that_nobody_counted(name: str, tmp_path: Path) -
     result = CliRunner().invoke(app, ["acceptance", "read", str(path), "--json"])
     assert result.exit_code in (0, 2), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_explain_is_about_one_batch_and_one_context(tmp_path: Path) -> None:
+    cell = ("--mechanism", "eagle3", "--draft-len", "3", "--batch", "1-8", "--context", "4k,8k")
+    assert refused("explain", "-m", write(tmp_path), *cell).splitlines() == [
+        "--batch: must be one number", "--context: must be one number",
+    ]
+
+
+def test_emit_prints_no_json(tmp_path: Path) -> None:
+    assert "--json: does not go with --emit" in refused("recommend", "-m", write(tmp_path), "--emit", "vllm", "--json")
