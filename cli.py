@@ -23,6 +23,8 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "schema": "plan",
     "acceptance": "acceptance",
     "validate": "validate",
+    "measure": "measure",
+    "decide": "measure",
     "check": "engines",
     "compare": "engines",
     "pareto": "show",

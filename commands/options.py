@@ -41,6 +41,10 @@ OneGpu = Annotated[str, typer.Option("--gpu", help="GPU profile: name or path.",
 Kernel = Annotated[str | None, typer.Option(help="Kernel id (`specplan profiles show`); vLLM's choice if left out.")]
 Warm = Annotated[bool, typer.Option("--l2-warm", help="Operands still in L2, as in benchmark tables.")]
 KvDtype = Annotated[str, typer.Option(help="Format of the KV cache.")]
+Observe = Annotated[
+    Path | None,
+    typer.Option("--observe", metavar="FILE", help="Your measurements: CSV, YAML, saved results or their folder."),
+]
 Dtype = Annotated[str, typer.Option(help="Format of the weights.")]
 
 

@@ -12,6 +12,7 @@ from specplan.commands.options import (
     Gpu,
     Json,
     ModelFile,
+    Observe,
     Preliminary,
     Tp,
     Verbose,
@@ -38,6 +39,7 @@ def recommend(
     max_draft_len: Annotated[int | None, typer.Option(help="Longest draft to consider.")] = None,
     emit: Annotated[str | None, typer.Option(metavar="ENGINE[:VERSION]", help="Print a configuration.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the emitted configuration here.")] = None,
+    observe: Observe = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Check the answer under load by simulation.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
     allow_preliminary: Preliminary = False, as_json: Json = False, verbose: Verbose = False,
@@ -53,6 +55,10 @@ def recommend(
 
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, objective=objective, engine=engine,
                    max_draft_len=max_draft_len)
+    if observe is not None:
+        from specplan.planner.answer.observe import with_observations
+
+        loaded = with_observations(loaded, observe)
     if simulate:
         from specplan.planner.output.progress import progress
 

@@ -43,6 +43,7 @@ def build_answer(plan: Plan) -> Answer:
         warnings=warnings(plan),
         provenance=provenance(plan),
         schedule=schedule_of(plan),
+        anchoring=question.anchoring,
     )
     return replace(answer, deployment=deployment_plan(plan, answer), robustness=robustness(plan, batch, context))
 

@@ -42,7 +42,10 @@ def headline(plan: Plan, found: tuple[Cell, ...]) -> int:
 def speedup_interval(plan: Plan, value: DrafterValue, row: int, context: int, speedup: float) -> tuple[float, float]:
     """90 % range of the speedup: doubt of the model (ln-normal) and of AL, as independent errors."""
     moe = any(isinstance(group.layer.ffn, MoeFfn) for group in plan.question.target.groups)
-    sd = speedup_sd(moe=moe, path=plan.question.deployment.path, mechanism=value.drafter.mechanism)
+    anchored = plan.question.anchoring is not None and value.drafter.name in plan.question.anchoring.by_drafter
+    sd = speedup_sd(
+        moe=moe, path=plan.question.deployment.path, mechanism=value.drafter.mechanism, anchored=anchored
+    )
     assert value.acceptance is not None
     at = value.off.context_tokens[0, 0, context] if value.acceptance.contexts else None
     low, high = interval(value.acceptance, value.draft_lens[row, 0, 0], context_tokens=at)

@@ -25,7 +25,7 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     return DraftPlan(
         mechanism=option.drafter.mechanism,
         draft_len=length,
-        drafter_model=_model_of(option),
+        drafter_model=drafter_weights(option),
         target_model=target,
         schedule=schedule,
         max_batch=largest,
@@ -38,7 +38,7 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     )
 
 
-def _model_of(option: Option) -> str | None:
+def drafter_weights(option: Option) -> str | None:
     """What the engine loads as the drafter; a name to replace where the configuration only knew its shape."""
     if option.drafter.network is None or option.drafter.mechanism == "mtp":
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from specplan.planner.answer.resolve import Question
+from specplan.planner.decide.anchored_value import anchored_drafter, anchored_off
 from specplan.planner.decide.choose import Choice, choose
 from specplan.planner.decide.value import DrafterValue, OffValue, drafter_value, grid, off_value, request_lengths
 
@@ -49,4 +50,11 @@ def evaluate(question: Question) -> Plan:
         )
         for option in question.options
     )
-    return Plan(question=question, off=off, values=values)
+    if question.anchoring is None:
+        return Plan(question=question, off=off, values=values)
+    anchored = anchored_off(off, question.anchoring)
+    return Plan(
+        question=question,
+        off=anchored,
+        values=tuple(anchored_drafter(value, anchored, question.anchoring) for value in values),
+    )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specplan.planner.answer.loads import Load, load_of
+from specplan.planner.answer.observations import observe
 from specplan.planner.answer.options import Option, options_of
 from specplan.planner.answer.places import Faults, model_reference, profile_reference
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config
+from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.choose import Objective
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.messages import InputError, Note
@@ -39,6 +41,7 @@ class Question:
     temperature: float | None = None
     domain: str | None = None
     notes: tuple[Note, ...] = ()
+    anchoring: Anchoring | None = None      # multipliers from the user's own measurements
     prefix_hit: float = 0.0
     disaggregated: bool = False     # prompts are processed on other GPUs
     load: Load | None = None
@@ -67,9 +70,13 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         activation_dtype=config.dtypes.activations or "bf16",
         attention_kernel=config.attention_kernel,
         moe_skew=shared_constant("moe_skew").value,
+        power_limit_w=config.power_limit_w,
     )
     _check_parallel(config, target, faults)
     options = options_of(loaded, target, faults)
+    faults.stop()
+    observed = observe(config, target, deployment, options, faults)
+    options = observed.options
     load = load_of(config, loaded.base, options, faults)
     faults.stop()
     notes = [*loaded.notes, *target.notes, *_position_notes(config, target)]
@@ -89,7 +96,8 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         },
         temperature=config.workload.temperature,
         domain=config.workload.domain,
-        notes=tuple(notes),
+        notes=(*observed.notes, *notes),
+        anchoring=observed.anchoring,
         prefix_hit=config.workload.prefix_hit,
         disaggregated=config.workload.disaggregated,
         load=load,

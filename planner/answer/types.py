@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from specplan.planner.answer.load_types import LoadAnswer
 from specplan.planner.answer.robustness import Robustness
+from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
@@ -159,6 +160,7 @@ class Answer:
     schedule: ScheduleAnswer | None = None
     deployment: DraftPlan | None = None     # what the engines' configuration writers take
     robustness: Robustness | None = None    # of the headline cell, where acceptance is known
+    anchoring: Anchoring | None = None      # multipliers and residuals from the user's own measurements
     load: LoadAnswer | None = None          # under a request rate, a number of users or a latency target
 
     @property

@@ -28,6 +28,7 @@ ACCEPTANCE_FORMS = (
     "per_position", "alpha", "acceptance_length", "rate", "histogram", "file", "library", "domain",
 )
 
+OBSERVED = ("step_s", "tpot_s", "tokens_per_s", "speedup")
 
 Reference: TypeAlias = Annotated[
     str | Mapping[str, Any], PlainValidator(values.name_or_mapping, json_schema_input_type=str | dict[str, Any])
@@ -264,6 +265,70 @@ class DrafterConfig(Part):
     """GPUs that share the drafter; as many as share the target if left out."""
 
 
+class Observation(Part):
+    """Something you measured on the deployment asked about: a plain row, or a row of one drafter at one D."""
+
+    mechanism: Literal[MechanismName, "off"]
+    """How tokens were proposed; off is plain decoding without a drafter loaded."""
+    drafter: Name | None = None
+    """Label of the drafter, where several of one mechanism are configured."""
+    draft_len: Annotated[int, Field(ge=0, le=64)] = 0
+    """Draft length of the run."""
+    batch: Annotated[float, Field(gt=0)]
+    """Sequences decoded together on the replica."""
+    context_tokens: Size
+    """Mean tokens in the KV cache of a sequence during the run."""
+    step_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds of a decode step."""
+    tpot_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds per output token of a sequence."""
+    tokens_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Output tokens per second of the replica, all sequences together."""
+    speedup: Annotated[float, Field(gt=0)] | None = None
+    """Rate relative to plain decoding at the same batch and context."""
+    draft_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds of drafting within a step, where the engine reports it."""
+    verify_s: Annotated[float, Field(gt=0)] | None = None
+    """Seconds of the target's pass within a step, where the engine reports it."""
+    acceptance_length: Annotated[float, Field(ge=1)] | None = None
+    """Tokens per step of this run, bonus token included."""
+    metric: Literal["decode", "end_to_end"] | None = None
+    """end_to_end: the figure includes prefills of new requests. Left out: tokens_per_s, tpot_s and speedup do where
+    workload.input_tokens and output_tokens are given; step_s never does."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the figure that is given; step_s where draft_s and verify_s stand for it."""
+        return next((name for name in OBSERVED if getattr(self, name) is not None), "step_s")
+
+    @property
+    def value(self) -> float:
+        """The figure."""
+        stated = getattr(self, self.kind)
+        return float(stated if stated is not None else (self.draft_s or 0.0) + (self.verify_s or 0.0))
+
+    @model_validator(mode="after")
+    def _one_figure(self) -> Self:
+        given = [name for name in OBSERVED if getattr(self, name) is not None]
+        parts = self.draft_s is not None and self.verify_s is not None
+        if len(given) > 1 or not (given or parts):
+            found = " and ".join(given) if given else "none"
+            raise ValueError(f"must hold exactly one of {', '.join(OBSERVED)}; found {found}")
+        if self.mechanism == "off":
+            if self.draft_len:
+                raise ValueError("off drafts nothing: leave out draft_len, or name the mechanism")
+            if self.speedup is not None or (self.acceptance_length or 1.0) > 1.0:
+                raise ValueError("off is what speedup is measured against, and emits one token per step")
+        elif self.draft_len == 0:
+            raise ValueError(f"{self.mechanism} needs draft_len, the tokens drafted per step in that run")
+        if self.acceptance_length is not None and self.acceptance_length > 1 + self.draft_len:
+            raise ValueError(
+                f"acceptance_length {self.acceptance_length:g} is impossible at draft_len {self.draft_len}: at most "
+                f"{1 + self.draft_len} tokens leave a step"
+            )
+        return self
+
+
 class Config(Part):
     """A question to specplan: which mechanism and draft length, on this GPU, for this model and this load?"""
 
@@ -287,3 +352,7 @@ class Config(Part):
     """Ways to propose tokens."""
     max_draft_len: Annotated[int, Field(ge=1, le=64)] = 16
     """Longest draft to consider."""
+    observations: Annotated[tuple[Observation, ...], Field(strict=False, max_length=256)] = ()
+    """What you measured; moves the model to your system (also --observe FILE)."""
+    power_limit_w: Annotated[float, Field(gt=0)] | None = None
+    """Power cap of each GPU, where it is below the board's own (llama.cpp and MLX only)."""

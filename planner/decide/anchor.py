@@ -56,7 +56,7 @@ class Measurement:
 
     drafter: str                # '' for plain decoding
     parts: Parts
-    kind: str                   # step_s | token_s | speedup
+    kind: str                   # step_s | token_s | speedup | draft_s (drafting alone)
     value: float
     length: float | None = None
     label: str = ""
@@ -143,11 +143,11 @@ def anchor(measurements: Sequence[Measurement]) -> Anchoring:
         residuals=tuple(
             Residual(
                 label=item.label, kind=item.kind, measured=item.value, before=one, after=two,
-                contradicts=abs(np.log(two / item.value)) > CONTRADICTION * MEASUREMENT_SD,
+                contradicts=bool(abs(np.log(two / item.value)) > CONTRADICTION * MEASUREMENT_SD),
             )
             for item, one, two in zip(measurements, before, after, strict=True)
         ),
-        spread=dict(zip(free, spread, strict=True)),
+        spread={name: float(width) for name, width in zip(free, spread, strict=True)},
     )
 
 
@@ -163,6 +163,8 @@ def _predicted(item: Measurement, values: Mapping[str, float]) -> float:
     share = factors.scale * parts.prefill_share_s
     if not item.drafter:
         return float(off if item.kind == "step_s" else off + share)
+    if item.kind == "draft_s":
+        return float(factors.scale * factors.draft * parts.draft_s)
     core = parts.off_s - parts.host_s
     step = factors.scale * (
         core + factors.verify * (parts.verify_s - core) + factors.draft * parts.draft_s

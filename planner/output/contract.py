@@ -30,6 +30,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "provenance": plain(answer.provenance),
         "schedule": _schedule(answer),
         "robustness": plain(answer.robustness),
+        "anchoring": plain(answer.anchoring),
         "load": plain(answer.load),
     }
 

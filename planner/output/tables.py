@@ -15,7 +15,8 @@ from rich.table import Table
 from specplan.planner.answer.types import Answer, Candidate, Cell, Recommendation, ScheduleAnswer
 
 if TYPE_CHECKING:
-    from specplan.planner.answer.explanation import Explanation
+    from specplan.planner.decide.anchor import Anchoring
+from specplan.planner.answer.explanation import Explanation
 
 GUIDELINE_TITLES = {
     "G1": "GEMM ridge",
@@ -53,6 +54,8 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
         out.print(_candidates_table(answer.cell))
     if answer.schedule is not None:
         out.print(_schedule_lines(answer.schedule))
+    if answer.anchoring is not None:
+        out.print(_anchoring_table(answer.anchoring))
     if answer.load is not None:
         from specplan.planner.output.load_tables import print_load  # noqa: PLC0415 - only where a load was stated
 
@@ -157,6 +160,27 @@ def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
         row.append(times(best.speedup_end_to_end))
     rate = best.tokens_per_s_per_user or cell.off.tokens_per_s_per_user
     return [*row, f"{rate:.0f}", f"{best.tokens_per_s_per_gpu or cell.off.tokens_per_s_per_gpu:.0f}"]
+
+
+def _anchoring_table(found: Anchoring) -> Table:
+    """The user's own measurements beside the model, before and after it was moved to them."""
+    table = framed("your measurements")
+    for head in ("measured", "figure", "value", "modelled", "anchored", "off by"):
+        table.add_column(head, justify="left" if head in ("measured", "figure") else "right")
+    for item in found.residuals:
+        off_by = f"{(item.after / item.measured - 1) * 100:+.1f} %"
+        table.add_row(
+            item.label, _FIGURES[item.kind], *(_figure(item.kind, v) for v in (item.measured, item.before, item.after)),
+            off_by + (" (contradicts)" if item.contradicts else ""),
+        )
+    return table
+
+
+_FIGURES = {"step_s": "step", "token_s": "time per token", "speedup": "speedup", "draft_s": "drafting"}
+
+
+def _figure(kind: str, value: float) -> str:
+    return times(value) if kind == "speedup" else f"{ms(value)} ms"
 
 
 def _schedule_lines(found: ScheduleAnswer) -> str:

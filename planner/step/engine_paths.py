@@ -93,9 +93,11 @@ def shared_constant(name: str) -> FixedCost:
     return _cost(_table()["shared"][name])
 
 
-def speedup_sd(*, moe: bool, path: EnginePath, mechanism: str) -> float:
-    """Standard deviation of ln(predicted / measured speedup) where nothing was measured by the user."""
+def speedup_sd(*, moe: bool, path: EnginePath, mechanism: str, anchored: bool = False) -> float:
+    """Standard deviation of ln(predicted / measured speedup); `anchored`: the user measured this drafter."""
     table = _table()["uncertainty"]
+    if anchored:
+        return float(table["anchored"])
     if mechanism not in path.evidence_for:
         return float(table["no_evidence"])
     base = float(table["moe"] if moe else table["dense"])

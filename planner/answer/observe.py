@@ -1,0 +1,99 @@
+"""`--observe FILE`: measurements from CSV, YAML, saved benchmark results or a folder of them, into a configuration."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from specplan.planner.config.faults import faults_of
+from specplan.planner.config.load import LoadedConfig
+from specplan.planner.config.schema import Observation
+from specplan.planner.config.text_file import read_text
+from specplan.planner.config.yaml_reader import parse_yaml
+from specplan.planner.engines.benchmarks import read_results
+from specplan.planner.messages import Fault, InputError
+
+NUMBERS = (
+    "batch", "step_s", "tpot_s", "tokens_per_s", "speedup", "draft_s", "verify_s", "acceptance_length",
+)
+WHOLE = ("draft_len", "context_tokens")
+
+
+def with_observations(loaded: LoadedConfig, path: str | Path) -> LoadedConfig:
+    """The configuration with the observations of a file or folder added to its own."""
+    more = read_observations(path)
+    config = loaded.config.model_copy(update={"observations": (*loaded.config.observations, *more)})
+    return replace(loaded, config=config)
+
+
+def read_observations(path: str | Path) -> tuple[Observation, ...]:
+    """Observations of a file, or of all saved results in a folder; all faults at once."""
+    place = Path(path)
+    files = sorted([*place.glob("*.json"), *place.glob("*.jsonl")]) if place.is_dir() else [place]
+    if not files:
+        raise InputError([Fault((), "holds no saved results (*.json, *.jsonl)", file=str(place))])
+    found: list[Observation] = []
+    faults: list[Fault] = []
+    for file in files:
+        try:
+            rows = list(_rows(file))
+        except InputError as error:
+            faults += error.faults
+            continue
+        for line, row in rows:
+            try:
+                found.append(Observation.model_validate(row))
+            except ValidationError as error:
+                faults += [replace(fault, file=str(file), line=line) for fault in faults_of(error, Observation)]
+    if faults:
+        raise InputError(faults)
+    return tuple(found)
+
+
+def _rows(file: Path) -> Iterator[tuple[int | None, Mapping[str, Any]]]:
+    """(line, keys of an observation) of one file."""
+    text = read_text(file)
+    if file.suffix in (".json", ".jsonl"):
+        yield from ((None, row) for row in read_results(file, text))
+    elif file.suffix == ".csv":
+        yield from _csv(text, file)
+    else:
+        value = parse_yaml(text, file=str(file)).value
+        listed = value.get("observations") if isinstance(value, Mapping) else value
+        if not isinstance(listed, list):
+            raise InputError([Fault((), "needs a list of observations, bare or under `observations`", file=str(file))])
+        for item in listed:
+            if not isinstance(item, Mapping):
+                raise InputError([Fault(("observations",), "an observation is a mapping", file=str(file))])
+            yield None, item
+
+
+def _csv(text: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    for row in reader:
+        found: dict[str, Any] = {}
+        for name, written in row.items():
+            if name is None:
+                raise InputError([Fault((), "more cells than columns", file=str(file), line=reader.line_num)])
+            if written is None or not written.strip():
+                continue
+            found[name.strip()] = _value(name.strip(), written.strip(), file, reader.line_num)
+        if found:
+            yield reader.line_num, found
+
+
+def _value(name: str, written: str, file: Path, line: int) -> Any:
+    try:
+        if name in NUMBERS:
+            return float(written)
+        if name in WHOLE and written.isdigit():
+            return int(written)
+    except ValueError:
+        raise InputError([Fault((name,), f"must be a number, not '{written}'", file=str(file), line=line)]) from None
+    return written
