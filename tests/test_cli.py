@@ -98,7 +98,7 @@ BOMB = "x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 BAD: dict[str, tuple[str, str, str]] = {
     "unknown key": ("context_tokens:", "contxt_tokens:",
                     "cfg.yaml:6: workload.contxt_tokens: unknown key; did you mean 'context_tokens'"),
-    "unknown top key": ("objective:", "objectiv:", "cfg.yaml:7: objectiv: unknown key; did you mean 'objective'?"),
+    "unknown top key": ("objective:", "objectiv:", "cfg.yaml:7: objectiv: unknown key; did you mean 'objective'"),
     "wrong type": ("{tp: 1}", "{tp: one}", "cfg.yaml:3: parallel.tp: must be a whole number, not 'one'"),
     "boolean": ("{tp: 1}", "{tp: true}", "cfg.yaml:3: parallel.tp: must be a whole number, not true"),
     "list for mapping": ("{tp: 1}", "[1]", "cfg.yaml:3: parallel: must be a mapping, not a list"),

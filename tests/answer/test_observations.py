@@ -186,6 +186,6 @@ def test_observe_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_decide_from_times_on_the_command_line() -> None:
-    words = "decide --off 7.2 --step 3:9.1 --step 5:10.4 --al 3:2.6 --al 5:3.0 --json".split()
+    words = ["decide", "--off", "7.2", "--step", "3:9.1", "--step", "5:10.4", "--al", "3:2.6", "--al", "5:3", "--json"]
     assert json.loads(CliRunner().invoke(app, words).stdout)["draft_len"] == 3
     assert CliRunner().invoke(app, ["decide", "--off", "7.2", "--al", "three"]).exit_code == 2

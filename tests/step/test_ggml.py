@@ -81,8 +81,8 @@ def test_unknown_devices_take_the_general_law_and_say_so() -> None:
 @pytest.mark.parametrize(
     "gpu",
     ["rtx-3080-10gb", "rtx-3090", "rtx-4090", "rtx-5060-ti", "rtx-5090", "rtx-a6000", "rtx-pro-6000-maxq",
-     "v100-sxm2-32", "p40", "rtx-2080-ti", "a10g", "l4", "dgx-spark-gb10", "m3-ultra", "m4-max", "mi300x", "gaudi3", "arc-pro-b60",
-     "arc-pro-b70", "radeon-ai-pro-r9700", "rx-7900-xtx", "rx-9060-xt", "radeon-8060s"],
+     "v100-sxm2-32", "p40", "rtx-2080-ti", "a10g", "l4", "dgx-spark-gb10", "m3-ultra", "m4-max", "mi300x", "gaudi3",
+     "arc-pro-b60", "arc-pro-b70", "radeon-ai-pro-r9700", "rx-7900-xtx", "rx-9060-xt", "radeon-8060s"],
 )
 def test_owners_of_these_gpus_get_an_answer(gpu: str) -> None:
     """Llama-3.1-8B as Q4_K_M with a 1B drafter, one sequence; steps never fall with D."""
