@@ -205,7 +205,9 @@ def _sweep(plan: Plan, value: DrafterValue, batch: int) -> list[SweepLine]:
                 speedup=None if value.speedup is None else _at(value.speedup, value, row),
                 bound={part: None if names is None else str(names[row]) for part, names in bounds.items()},
                 attention_rows=None if tiles is None else tiles.group_size * query_len,
-                attention_tiles=None if tiles is None else -(-tiles.group_size * query_len // tiles.tile_rows),
+                attention_tiles=(
+                    None if tiles is None or not tiles.packs else -(-tiles.group_size * query_len // tiles.tile_rows)
+                ),
                 tile_edge=query_len in edges,
                 experts_touched=experts,
                 expert_share=share,

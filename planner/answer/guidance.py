@@ -11,13 +11,18 @@ from specplan.planner.decide.choose import Choice, cell, gain
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.value import DrafterValue
 from specplan.planner.kernels.gemm import gemm_time
+from specplan.planner.kernels.moe import distinct_experts
 from specplan.planner.kernels.select import gemm_kernel
+from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.models.drafter import SERIAL
+from specplan.planner.models.dtypes import BYTES_PER_WEIGHT
 from specplan.planner.models.matrices import Matrix, ffn_matrices, mixer_matrices
 from specplan.planner.step.drafting import depth_ratio
+from specplan.planner.step.ggml import ggml_law, matmul_time
 from specplan.planner.step.tiles import AttentionTiles, attention_tiles
 
 MAX_RIDGE_ROWS = 8192
+ROUNDING = 1.0 + 1e-9
 
 TRAINING = {    # what it takes to have the mechanism (guideline 5's table; NVIDIA blog, 2026-09-02)
     "draft_model": "an external model of the family: none to train if one exists, own weights and KV cache",
@@ -56,7 +61,10 @@ def attention_share(plan: Plan, batch: int, context: int) -> float:
 
 
 def ridge_rows(plan: Plan) -> float:
-    """Rows at which the math of the model's largest dense GEMM takes as long as reading its weights."""
+    """Most rows that cost the model's largest dense GEMM no more than reading its weights.
+
+    Its math stays below the reads, or below the math of a single row: kernels pad a few rows to a whole tile.
+    """
     target, deployment = plan.question.target, plan.question.deployment
     largest: Matrix | None = None
     for group in target.groups:
@@ -71,25 +79,53 @@ def ridge_rows(plan: Plan) -> float:
     )
     rows = np.arange(1.0, MAX_RIDGE_ROWS + 1)
     time = gemm_time(kernel, rows=rows, n=largest.n, k=largest.k)
-    past = time.parts["tensor"] >= time.parts["memory"]
-    return float(rows[np.argmax(past)] if past.any() else MAX_RIDGE_ROWS)
+    math = time.parts["tensor"]
+    past = (math >= time.parts["memory"]) & (math > math[0] * ROUNDING)
+    return float(max(int(np.argmax(past)), 1) if past.any() else MAX_RIDGE_ROWS)
 
 
 def _ridge(plan: Plan, batch: int, context: int, limit: int) -> Guideline:
     off = plan.off.memory.max_batch
     shape = (1, plan.off.batch.size, plan.off.context_tokens.size)
     most = float(np.broadcast_to(off, shape)[0, batch, context])
+    sequences = plan.question.batch[batch]
+    if plan.question.deployment.path.kernels == "ggml":
+        return rules.rows_cost(share=_ggml_row_share(plan, sequences), batch=sequences)
     return rules.gemm_ridge(
         ridge_rows=ridge_rows(plan),
-        batch=plan.question.batch[batch],
+        batch=sequences,
         max_batch=most,
         draft_len_limit=limit,
+        expert_growth=_expert_growth(plan, sequences),
     )
+
+
+def _ggml_row_share(plan: Plan, batch: int) -> float:
+    """Time that one more row per sequence adds to a matrix, relative to a plain step's."""
+    target, deployment = plan.question.target, plan.question.deployment
+    hardware, dtype = deployment.gpu.hardware, target.weights.ffn
+    one, two = matmul_time(
+        ggml_law(hardware, dtype), hardware, rows=np.array([batch, 2.0 * batch]), read_bytes=BYTES_PER_WEIGHT[dtype],
+        weights=1.0, power_limit_w=deployment.power_limit_w,
+    ).time_s
+    return float(two / one - 1.0)
+
+
+def _expert_growth(plan: Plan, batch: int) -> float | None:
+    """Routed experts that two tokens per sequence hit over those that one hits; None without experts."""
+    skew = plan.question.deployment.moe_skew
+    for group in plan.question.target.groups:
+        ffn = group.layer.ffn
+        if isinstance(ffn, MoeFfn):
+            tokens = np.array([batch, 2.0 * batch])
+            one, two = distinct_experts(tokens, experts=ffn.experts, top_k=ffn.top_k, skew=skew)
+            return float(two / one)
+    return None
 
 
 def _tile(tiles: AttentionTiles | None, share: float) -> Guideline:
     if tiles is None:
-        return Guideline(id="G2", applies=False, finding="no softmax attention: nothing to tile")
+        return Guideline(id="G2", applies=False, finding="no attention over the whole cache: nothing to tile")
     return rules.attention_tile(
         group_size=tiles.group_size,
         tile_rows=tiles.tile_rows,
@@ -102,7 +138,7 @@ def _tile(tiles: AttentionTiles | None, share: float) -> Guideline:
 
 def _multiples(tiles: AttentionTiles | None, share: float, limit: int) -> Guideline:
     if tiles is None:
-        return Guideline(id="G3", applies=False, finding="no softmax attention: nothing to tile")
+        return Guideline(id="G3", applies=False, finding="no attention over the whole cache: nothing to tile")
     return rules.tile_multiples(
         group_size=tiles.group_size,
         tile_rows=tiles.tile_rows,
@@ -142,7 +178,8 @@ def _mechanism(plan: Plan, choice: Choice, batch: int, context: int) -> Guidelin
         gains = gain(value, plan.question.objective)
         if gains is not None:
             column = np.where(value.draft_lens[:, 0, 0] > 0, _column(gains, value, batch, context), 0.0)
-            ranking.append((value.drafter.name, float(column.max())))
+            fits = np.where(_column(value.memory.fits, value, batch, context), column, 0.0)
+            ranking.append((value.drafter.name, float((fits if fits.any() else column).max()), bool(fits.any())))
     ranking.sort(key=lambda item: -item[1])
     chosen = None if choice.drafter is None else plan.values[choice.drafter].drafter
     training = "" if chosen is None else f"{chosen.name} needs {TRAINING[chosen.mechanism]}"

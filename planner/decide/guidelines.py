@@ -27,10 +27,16 @@ class Guideline:
     finding: str
 
 
-def gemm_ridge(*, ridge_rows: float, batch: int, max_batch: float, draft_len_limit: int) -> Guideline:
+EXPERT_GROWTH = 1.2     # routed experts that read more than this once D = 1 set the pace before the dense GEMMs do
+
+
+def gemm_ridge(
+    *, ridge_rows: float, batch: int, max_batch: float, draft_len_limit: int, expert_growth: float | None = None
+) -> Guideline:
     """G1: raise D until B*(1+D) rows reach the ridge of the verify GEMMs, while the KV cache has room.
 
-    `ridge_rows` is the number of rows at which the GEMM's math takes as long as reading its weights.
+    `ridge_rows` is the most rows whose math stays below reading the GEMM's weights, or inside its first tile.
+    `expert_growth`: weights of routed experts read at D = 1 over those at D = 0; None without experts.
     """
     largest = int(ridge_rows // batch) - 1
     if largest < 0:
@@ -41,11 +47,24 @@ def gemm_ridge(*, ridge_rows: float, batch: int, max_batch: float, draft_len_lim
         return Guideline(id="G1", applies=False, draft_len=0, finding=finding)
     room = "with room in the KV cache" if max_batch >= batch else f"but only {max_batch:.0f} sequences fit in memory"
     suggested = min(largest, draft_len_limit)
+    dense = "verify GEMMs" if expert_growth is None else "dense verify GEMMs"
     finding = (
-        f"verify GEMMs stay bound by weight reads up to {ridge_rows:.0f} rows, so B*(1+D) = {batch}*(1+D) is free "
-        f"up to D = {largest}, {room}"
+        f"{dense} stay at the price of reading their weights up to {ridge_rows:.0f} rows, so B*(1+D) = {batch}*(1+D) "
+        f"costs them little up to D = {largest}, {room}"
     )
-    return Guideline(id="G1", applies=max_batch >= batch, draft_len=suggested, finding=finding)
+    if expert_growth is not None:
+        finding += f"; of the routed experts D = 1 reads {expert_growth:.2f} times what a plain step reads"
+    applies = max_batch >= batch and (expert_growth is None or expert_growth <= EXPERT_GROWTH)
+    return Guideline(id="G1", applies=applies, draft_len=suggested, finding=finding)
+
+
+def rows_cost(*, share: float, batch: int) -> Guideline:
+    """G1 where kernels unpack the weights for every row: `share` is what one more token per sequence adds to them."""
+    finding = (
+        f"these kernels unpack the weights for every row: at batch {batch} one more drafted token adds {share:.0%} of "
+        "a plain step's matrix time, so there is no ridge to fill"
+    )
+    return Guideline(id="G1", applies=False, draft_len=0, finding=finding)
 
 
 def attention_tile(
@@ -120,11 +139,16 @@ def draft_overhead(
     return Guideline(id="G4", applies=applies, draft_len=draft_lens[best], finding=finding)
 
 
-def mechanism(*, chosen: str | None, ranking: list[tuple[str, float]], training: str) -> Guideline:
-    """G5: choose the mechanism by AL against draft latency, memory, training and deployment cost."""
+def mechanism(*, chosen: str | None, ranking: list[tuple[str, float, bool]], training: str) -> Guideline:
+    """G5: choose the mechanism by AL against draft latency, memory, training and deployment cost.
+
+    `ranking`: name, gain at its best D and whether that fits in memory.
+    """
     if not ranking:
         return Guideline(id="G5", applies=False, finding="no acceptance given: mechanisms cannot be ranked")
-    listed = ", ".join(f"{name} {value:.2f}x" for name, value in ranking)
-    pick = f"{chosen} wins" if chosen else "none beats off"
+    listed = ", ".join(f"{name} {value:.2f}x" + ("" if fits else " (does not fit)") for name, value, fits in ranking)
+    fitting = all(fits for _, _, fits in ranking)
+    pick = f"{chosen} wins" if chosen else "none beats off" if fitting else "none that fits in memory beats off"
     applies = len(ranking) > 1
-    return Guideline(id="G5", applies=applies, finding=f"{pick} at each one's best D: {listed}; {training}")
+    finding = f"{pick} at each one's best D: {listed}" + (f"; {training}" if training else "")
+    return Guideline(id="G5", applies=applies, finding=finding)

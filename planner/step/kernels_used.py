@@ -26,6 +26,7 @@ from specplan.planner.models.architecture import (
     SoftmaxAttention,
 )
 from specplan.planner.step.deployment import Deployment
+from specplan.planner.step.ggml import ggml_law
 
 
 class KernelUsed(NamedTuple):
@@ -49,6 +50,9 @@ def kernels_used(model: Model, deployment: Deployment) -> list[KernelUsed]:
 def _all(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
     gpu, engine = deployment.gpu, deployment.path.engine
     weights = model.weights
+    if deployment.path.kernels == "ggml":
+        yield from _ggml_laws(model, deployment)
+        return
     for group in model.groups:
         yield from _mixer_kernels(group.layer.mixer, deployment)
         if isinstance(group.layer.ffn, MoeFfn):
@@ -61,6 +65,19 @@ def _all(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
     if deployment.tp > 1:
         ring = allreduce_kernel(gpu, engine, gpus=deployment.tp)
         yield KernelUsed(f"allreduce x{deployment.tp}", ring.id, ring.version, ring.evidence, ring.notes)
+
+
+def _ggml_laws(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
+    """The law that prices all of a pass on llama.cpp and MLX, by weight format."""
+    hardware, weights = deployment.gpu.hardware, model.weights
+    for dtype in dict.fromkeys((weights.ffn, weights.attention, weights.experts, weights.lm_head)):
+        law = ggml_law(hardware, dtype)
+        measured = law.source == hardware.name
+        text = (f"verify law of ggml kernels with the constants of {hardware.name}" if measured else
+                f"verify law of ggml kernels with {law.source} constants; not measured on {hardware.name}")
+        evidence = Evidence(level="measured" if measured else "prior", quality="rough", source=text)
+        for family in (f"gemm {dtype}", "attention") if dtype == weights.ffn else (f"gemm {dtype}",):
+            yield KernelUsed(family, "ggml", "", evidence, ())
 
 
 def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[KernelUsed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from specplan.planner.kernels.attention import (
@@ -63,6 +64,10 @@ def attention_tiles(model: Model, deployment: Deployment) -> AttentionTiles | No
     if mixer is None or kernel is None or not isinstance(mixer, SoftmaxAttention | LatentAttention):
         return None
     tp = deployment.attention_tp
+    if deployment.path.kernels == "ggml":   # rows have a price of their own (ggml.py), whatever the GPU's profile holds
+        kv_heads = 1 if isinstance(mixer, LatentAttention) else local_heads(mixer.kv_heads, tp)
+        group = local_heads(mixer.query_heads, tp) // kv_heads
+        return AttentionTiles(kernel_id="ggml", group_size=group, tile_rows=1, packs=False, knee_rows=math.inf)
     if isinstance(mixer, SoftmaxAttention):
         assert isinstance(kernel, AttentionKernel)
         return AttentionTiles(
@@ -89,6 +94,8 @@ def edge_query_lens(model: Model, deployment: Deployment, max_query_len: int) ->
     """Query lengths at which the main attention starts another tile."""
     mixer, kernel = main_mixer(model), main_kernel(model, deployment)
     tp = deployment.attention_tp
+    if deployment.path.kernels == "ggml":
+        return ()
     if isinstance(mixer, SoftmaxAttention) and isinstance(kernel, AttentionKernel):
         group = local_heads(mixer.query_heads, tp) // local_heads(mixer.kv_heads, tp)
         return tuple(tile_edges(kernel, group_size=group, max_query_len=max_query_len))
@@ -103,6 +110,8 @@ def shape_notes(model: Model, deployment: Deployment, max_query_len: int) -> tup
     """Cliffs, re-reads and extrapolation of the main attention at this group size and query length."""
     mixer, kernel = main_mixer(model), main_kernel(model, deployment)
     if not isinstance(mixer, SoftmaxAttention) or not isinstance(kernel, AttentionKernel):
+        return ()
+    if deployment.path.kernels == "ggml":
         return ()
     tp = deployment.attention_tp
     group = local_heads(mixer.query_heads, tp) / local_heads(mixer.kv_heads, tp)

@@ -48,6 +48,14 @@ def test_g1_fills_the_ridge_from_the_batch() -> None:
     assert not gemm_ridge(ridge_rows=256, batch=32, max_batch=8, draft_len_limit=16).applies
 
 
+def test_g1_says_that_experts_are_not_free_kernels_md_2_2() -> None:
+    """Verification at batch 1 costs a MoE nearly linearly until its experts saturate."""
+    few = gemm_ridge(ridge_rows=256, batch=1, max_batch=500, draft_len_limit=16, expert_growth=1.9)
+    assert not few.applies
+    assert "D = 1 reads 1.90 times" in few.finding
+    assert gemm_ridge(ridge_rows=256, batch=64, max_batch=500, draft_len_limit=16, expert_growth=1.05).applies
+
+
 def test_g4_weighs_al_against_rho_d() -> None:
     """alpha 0.5 and rho 0.1: AL/(1 + 0.1 D) = 1, 1.364, 1.458, 1.442, 1.384: the peak is at D = 2."""
     lengths = [1.0, 1.5, 1.75, 1.875, 1.9375]
@@ -66,7 +74,11 @@ def test_g4_weighs_al_against_rho_d() -> None:
 
 
 def test_g5_ranks_mechanisms_only_when_there_are_several() -> None:
-    found = mechanism(chosen="eagle3", ranking=[("eagle3", 2.1), ("ngram", 1.2)], training="x")
+    found = mechanism(chosen="eagle3", ranking=[("eagle3", 2.1, True), ("ngram", 1.2, True)], training="x")
     assert found.applies
     assert "eagle3 2.10x, ngram 1.20x" in found.finding
     assert not mechanism(chosen=None, ranking=[], training="").applies
+    too_large = mechanism(chosen=None, ranking=[("mtp", 1.3, False), ("ngram", 0.9, True)], training="")
+    assert too_large.finding == (
+        "none that fits in memory beats off at each one's best D: mtp 1.30x (does not fit), ngram 0.90x"
+    )
