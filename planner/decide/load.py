@@ -13,7 +13,7 @@ process. Prefill fills the share phi = rate*P of time, and n sequences share the
 `burst` is what averaging over phi misses: a request starts to decode where prompts arrived, so more prefill lies before
 it than behind it. Arrivals that add sequences also stop decoding, so n is spread more than in the chain, by
 
-    dispersion = 1 + phi^2 / ((1 - phi) (1 + c^2)),   c: standard deviation / mean of output lengths
+    dispersion = 1 + phi^1.5 / ((1 - phi) (1 + c^2)),   c: standard deviation / mean of output lengths
 
 (linear noise gives 1 / (1 - phi)^2 for equal lengths and slow batches, 1 for no prefill; the simulation decided the
 power). Beyond the full batch requests wait for a slot, and the chain goes on at the rate of a full batch.
@@ -116,7 +116,7 @@ def steady_state(replica: Replica, request_rate: ArrayLike, percentile: float = 
     carried = np.minimum(rate, limit * EDGE)
     share, chain_rate = occupancy(replica, carried)
     # the geometric tail beyond the full batch: how many are delayed, and how fast the queue drains
-    drain = chain_rate * (1.0 - np.minimum(carried / chain_rate, EDGE))
+    drain = chain_rate * (1.0 - np.minimum(carried / chain_rate, EDGE)) / _dispersion(replica, carried)
     forever = np.where(rate < limit, 0.0, np.inf)
     delayed = share[:, -1]
     top = percentile / 100.0
@@ -198,13 +198,18 @@ def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
     burst = burst_s(rate, step, replica.prefill_s, replica.prefill_variation, replica.chunk_s)
     burst[:, -1] = 0.0      # a full replica takes a prompt only when a request ends: no bursts
     finish = batch * decode / (replica.steps * step + burst)
-    phi = np.minimum(rate * replica.prefill_s, EDGE)
-    dispersion = 1.0 + phi**2 / ((1.0 - phi) * (1.0 + replica.output_variation**2))
+    dispersion = _dispersion(replica, rate)
     logs = np.concatenate([np.zeros_like(rate), np.cumsum(np.log(rate) - np.log(finish), axis=1)], axis=1) / dispersion
     share = np.exp(logs - logs.max(axis=1, keepdims=True))
     last = finish[:, -1]
     share[:, -1] /= 1.0 - np.minimum(request_rate / last, EDGE) ** (1.0 / dispersion[:, 0])
     return share / share.sum(axis=1, keepdims=True), last
+
+
+def _dispersion(replica: Replica, rate: Array) -> Array:
+    """How much more the number of sequences is spread than without prefill: variances, at least 1."""
+    phi = np.minimum(rate * replica.prefill_s, EDGE)
+    return np.asarray(1.0 + phi**1.5 / ((1.0 - phi) * (1.0 + replica.output_variation**2)))
 
 
 def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySteps, level: float) -> Array:
