@@ -23,6 +23,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "schema": "plan",
     "acceptance": "acceptance",
     "validate": "validate",
+    "sweep": "sweep",
     "measure": "measure",
     "decide": "measure",
     "check": "engines",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from specplan.commands.options import Json, print_json, print_rows, write_text
+from specplan.commands.options import Gpu, Json, ModelFile, print_json, print_rows, write_text
 
 validate_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Score predictions against measurements."
@@ -77,3 +77,26 @@ def refit(directory: Collection, annotations: Annotations = None, as_json: Json 
     scores += [{"scored": f"one {kind} left out", **item["all"]} for kind, item in found["left_out"].items()]
     typer.echo("")
     print_rows(scores, as_json=False)
+
+
+@validate_app.command(epilog="Example: specplan validate step --model cfg.yaml --gpu sweep/profile.yaml --device cpu")
+def step(
+    model: ModelFile, gpu: Gpu = None,
+    device: Annotated[str | None, typer.Option(metavar="cuda|cpu", help="A CUDA device if left out.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="A drafter of the file; else the first.")] = None,
+    layers: Annotated[int | None, typer.Option(min=1, help="Layers to build; as many as fit if left out.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Compute threads on a CPU; all cores but one if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Build a decode step in torch with random weights, time it for D = 0 to 12, and compare with the prediction."""
+    from specplan.microbench.validate_step import validate_step
+    from specplan.microbench.validate_step_text import validation_json, validation_text
+    from specplan.planner.output.progress import progress
+
+    with progress("timing") as report:
+        result = validate_step(Path(model), gpu=gpu, device=device, threads=threads, layers=layers, drafter=drafter,
+                               report=lambda done, total: report("steps", done / total))
+    if as_json:
+        print_json(validation_json(result))
+    else:
+        typer.echo(validation_text(result), nl=False)

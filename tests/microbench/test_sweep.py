@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from specplan.microbench import allreduce, cases, sweep
+from specplan.microbench.environment import describe
 from specplan.microbench.grids import Grid
 from specplan.microbench.journal import append, open_journal
 from specplan.microbench.measurements import Measurement, environment_id, read_measurements
@@ -36,9 +37,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = Grid(core=(cases.launch(), cases.copy(moved_bytes=2**22), *gemms), edges=(), pool=pool)
     monkeypatch.setattr(sweep, "general_grid", lambda environment: grid)
     monkeypatch.setitem(sweep.REFERENCE, "cpu", cases.gemm(rows=4, n=256, k=256, dtype="fp32"))
-    described = sweep.describe
     monkeypatch.setattr(sweep, "describe", lambda device, **more: dataclasses.replace(
-        described(device, **more), cache_bytes=2**16))
+        describe(device, **more), cache_bytes=2**16))
 
 
 def records(path: Path) -> list[dict[str, Any]]:

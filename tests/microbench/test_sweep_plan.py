@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,8 @@ def attention_seconds(case: Case) -> float:
     heads = shape["batch"] * shape["kv_heads"]
     rows = shape["query_heads"] // shape["kv_heads"] * shape["query_len"]
     keys = shape["context_tokens"] + shape["query_len"]
-    return 30e-6 + 2 * heads * keys * 64 * 4 / 9e9 + heads * np.ceil(rows / 4) * (np.ceil(keys / 128) * 3e-6 + 2e-6)
+    walk = heads * math.ceil(rows / 4) * (math.ceil(keys / 128) * 3e-6 + 2e-6)
+    return 30e-6 + 2 * heads * keys * 64 * 4 / 9e9 + walk
 
 
 def measured(noise: float = 0.0) -> Measurements:
