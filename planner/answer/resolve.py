@@ -17,12 +17,19 @@ from specplan.planner.config.schema import Config
 from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.choose import Objective
 from specplan.planner.kernels.profile import load_gpu
-from specplan.planner.messages import InputError, Note
+from specplan.planner.messages import InputError, Note, nearest
 from specplan.planner.models.architecture import CompressedAttention, LatentAttention, Model, SoftmaxAttention
 from specplan.planner.models.counts import with_dtypes
 from specplan.planner.models.reader import load_model
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.engine_paths import engine_path, shared_constant
+from specplan.planner.step.engine_paths import (
+    ENGINE_ALIASES,
+    engine_names,
+    engine_path,
+    path_names,
+    shared_constant,
+)
+from specplan.planner.step.kernels_used import kernels_used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +65,9 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
     if not found or faults.found:
         raise InputError(faults.found)
     target = found[0]
+    notes: list[Note] = []
+    with faults.at("engine"):
+        notes += _engine_notes(config.engine.name)
     path = engine_path(config.engine.name, config.engine.version)
     deployment = Deployment(
         gpu=gpu,
@@ -73,13 +83,15 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         power_limit_w=config.power_limit_w,
     )
     _check_parallel(config, target, faults)
+    with faults.at():
+        kernels_used(target, deployment)    # kernels that this engine lacks on this GPU are refused here
     options = options_of(loaded, target, faults)
     faults.stop()
     observed = observe(config, target, deployment, options, faults)
     options = observed.options
     load = load_of(config, loaded.base, options, faults)
     faults.stop()
-    notes = [*loaded.notes, *target.notes, *_position_notes(config, target)]
+    notes += [*loaded.notes, *target.notes, *_position_notes(config, target)]
     return Question(
         target=target,
         deployment=deployment,
@@ -108,6 +120,18 @@ def _dtyped(target: Model, config: Config) -> Model:
     scales = config.dtypes.activation_scales
     static = None if scales is None else scales == "static"
     return with_dtypes(target, config.dtypes.weights, kv=config.dtypes.kv, static_scales=static)
+
+
+def _engine_notes(name: str) -> list[Note]:
+    """An engine without constants of its own is priced by the middle of the others; a misspelt one is a fault."""
+    known = {*engine_names(), *ENGINE_ALIASES, *path_names()}
+    if name.lower() in known:
+        return []
+    close = nearest(name, known)
+    if close:
+        raise InputError(f"no engine named '{name}'{close} (`generic` stands for any other)")
+    text = f"engine {name} has no fixed costs of its own: those of a generic engine, the middle of the known ones"
+    return [Note("engine-unknown", text)]
 
 
 def _check_parallel(config: Config, target: Model, faults: Faults) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from specplan.planner.kernels.entries import Entry, GpuProfile
 from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.timing import Evidence
-from specplan.planner.messages import InputError, Note, nearest
+from specplan.planner.messages import Fault, InputError, Note, nearest
 from specplan.planner.models.dtypes import BYTES_PER_WEIGHT, MATH_OF_WEIGHT
 
 ENGINES = ("vllm", "sglang", "trtllm")
@@ -101,6 +101,7 @@ def of_datasheet(gpu: GpuProfile, kernel_id: str, form: str, parameters: Mapping
 def math_format_of(gpu: GpuProfile, weight_dtype: str) -> str:
     """Number format that a weight format computes in here; bf16 where its tensor cores are absent or slower."""
     if weight_dtype not in BYTES_PER_WEIGHT:
-        raise InputError(f"dtypes.weights: no format '{weight_dtype}'{nearest(weight_dtype, BYTES_PER_WEIGHT)}")
+        message = f"no format '{weight_dtype}'{nearest(weight_dtype, BYTES_PER_WEIGHT)}"
+        raise InputError([Fault(("dtypes", "weights"), message)])
     native = MATH_OF_WEIGHT[weight_dtype]
     return native if gpu.hardware.dense(native) >= gpu.hardware.dense("bf16") else "bf16"

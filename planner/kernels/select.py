@@ -21,7 +21,7 @@ from specplan.planner.kernels.recurrent import RecurrentKernel
 from specplan.planner.kernels.select_attention import attention_kernel, attention_kernel_ids
 from specplan.planner.kernels.sparse import SparseKernel
 from specplan.planner.kernels.timing import Evidence
-from specplan.planner.messages import InputError, Note, nearest
+from specplan.planner.messages import Fault, InputError, Note, nearest
 from specplan.planner.models.dtypes import BYTES_PER_KV, BYTES_PER_WEIGHT, KERNEL_FORMAT
 
 __all__ = [
@@ -140,7 +140,8 @@ def allreduce_kernel(gpu: GpuProfile, engine: str, *, gpus: int) -> AllReduceKer
                                evidence=Evidence(level="measured", source="one GPU sends nothing"))
     sizes = sorted({int(entry.key["gpus"]) for entry in gpu.entries("allreduce")})
     if not sizes or gpu.hardware.link_bytes_per_s <= 0:
-        raise InputError(f"parallel: {gpu.name} has no link to another GPU, so {gpus} GPUs cannot share a model")
+        message = f"{gpu.name} has no link to another GPU, so {gpus} GPUs cannot share a model"
+        raise InputError([Fault(("parallel",), message)])
     size = next((known for known in sizes if known >= gpus), sizes[-1])
     choice = choose(gpu, "allreduce", engine, f"all-reduce of {gpus}", lambda entry: entry.key["gpus"] == size)
     assert choice is not None
@@ -158,7 +159,7 @@ def allreduce_kernel(gpu: GpuProfile, engine: str, *, gpus: int) -> AllReduceKer
 def mla_kernel(gpu: GpuProfile, engine: str, *, kv_dtype: str, override: str | None = None) -> MlaKernel:
     """Absorbed MLA decode kernel."""
     if kv_dtype not in BYTES_PER_KV:
-        raise InputError(f"dtypes.kv: no format '{kv_dtype}'{nearest(kv_dtype, BYTES_PER_KV)}")
+        raise InputError([Fault(("dtypes", "kv"), f"no format '{kv_dtype}'{nearest(kv_dtype, BYTES_PER_KV)}")])
     stored = "bf16" if BYTES_PER_KV[kv_dtype] >= 2 else "fp8"
     choice = choose(gpu, "mla", engine, f"MLA with {stored} KV", lambda entry: entry.key["kv_dtype"] == stored,
                     override=override)

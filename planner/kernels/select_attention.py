@@ -11,7 +11,7 @@ from specplan.planner.kernels.entries import Entry, GpuProfile
 from specplan.planner.kernels.families import AttentionFamily, attention_families, default_families
 from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.timing import Evidence
-from specplan.planner.messages import InputError, Note, nearest
+from specplan.planner.messages import Fault, InputError, Note, nearest
 from specplan.planner.models.dtypes import BYTES_PER_KV
 
 MATH_SHARE = 0.55       # of the dense peak, where no prefill rate was measured (kernel_fits.md, section 2)
@@ -24,7 +24,7 @@ def attention_kernel(
 ) -> AttentionKernel:
     """Attention kernel of an engine on a GPU, or of the design or id that `override` names."""
     if kv_dtype not in BYTES_PER_KV:
-        raise InputError(f"dtypes.kv: no format '{kv_dtype}'{nearest(kv_dtype, BYTES_PER_KV)}")
+        raise InputError([Fault(("dtypes", "kv"), f"no format '{kv_dtype}'{nearest(kv_dtype, BYTES_PER_KV)}")])
     like = "bf16" if BYTES_PER_KV[kv_dtype] >= 2 else "fp8"
     stored = kv_dtype if any(entry.key["kv_dtype"] == kv_dtype for entry in gpu.entries("attention")) else like
     engine, families = _wanted(gpu, engine, override)
@@ -68,7 +68,8 @@ def _wanted(gpu: GpuProfile, engine: str, override: str | None) -> tuple[str, li
         if owner in (*ENGINES, ANY) and rest in known:
             return owner, [known[rest]]
         ids = attention_kernel_ids(gpu)
-        raise InputError(f"attention_kernel: no kernel '{override}'{nearest(override, ids)}; known: {', '.join(ids)}")
+        message = f"no kernel '{override}'{nearest(override, ids)}; known: {', '.join(ids)}"
+        raise InputError([Fault(("attention_kernel",), message)])
     defaults = default_families()
     if (engine, arch) in defaults:
         return engine, [known[name] for name in defaults[engine, arch]]
@@ -76,7 +77,8 @@ def _wanted(gpu: GpuProfile, engine: str, override: str | None) -> tuple[str, li
         return ANY, [known[name] for name in defaults[ANY, arch]]
     served = [owner for owner in ENGINES if (owner, arch) in defaults]
     if engine in ENGINES and served:
-        raise InputError(f"engine: {engine} does not run on {gpu.name} ({arch}); engines there: {', '.join(served)}")
+        message = f"{engine} does not run on {gpu.name} ({arch}); engines there: {', '.join(served)}"
+        raise InputError([Fault(("engine",), message)])
     owner = served[0] if served else "vllm"
     return owner, [known[name] for name in defaults.get((owner, arch), ("vllm-triton",))]
 

@@ -109,6 +109,11 @@ def engine_names() -> tuple[str, ...]:
     return tuple(sorted({path["engine"] for path in _table()["paths"].values()}))
 
 
+def path_names() -> tuple[str, ...]:
+    """Names of the code paths themselves, which may stand for an engine and its version."""
+    return tuple(sorted(_table()["paths"]))
+
+
 def engine_path(engine: str, version: str | None = None) -> EnginePath:
     """The code path of an engine version; without a version the newest path, marked as assumed."""
     name = ENGINE_ALIASES.get(engine.lower(), engine.lower())

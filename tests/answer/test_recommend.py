@@ -195,3 +195,16 @@ def test_one_batch_has_no_schedule() -> None:
     answer = recommend(config(workload={"batch": 8, "context_tokens": 2000}))
     assert answer.schedule is None
     assert answer_json(answer)["schedule"] is None
+
+
+def test_a_misspelt_engine_is_a_fault_and_a_strange_one_is_said() -> None:
+    with pytest.raises(InputError, match="did you mean 'vllm'"):
+        recommend(config(engine="vlm"))
+    answer = recommend(config(engine="some-server"))
+    assert any(note.code == "engine-unknown" for note in answer.warnings)
+
+
+def test_kernels_that_are_not_there_are_faults_of_their_keys() -> None:
+    with pytest.raises(InputError) as caught:
+        recommend(config(engine="vlm", attention_kernel="fa33"))
+    assert {fault.path for fault in caught.value.faults} == {("engine",), ("attention_kernel",)}
