@@ -33,7 +33,7 @@ from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.decide.busy_steps import BusySteps, burst_s, quantiles
 
 EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
-NODES, STRATA = 24, 24  # of the quantiles over requests
+NODES, STRATA = 24, 96  # of the quantiles over requests
 AVERAGED = 0.736        # variance left of a state that forgets itself in the time over which it is averaged: 2/e
 
 
@@ -223,7 +223,9 @@ def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySte
     burst = np.clip(1.0 - replica.steps * busy.mean_step_s / (free * decode_s), 0.0, 1.0)[:, None]
     seconds = decode_s[:, None] * (burst + (1.0 - burst) * part)
     accepted = replica.emitted_variance / (replica.emitted**2 * np.maximum(replica.steps * part, 1.0))
-    prompts = (rate / free**2)[:, None] * replica.prefill_s**2 * (1.0 + replica.prefill_variation**2) / seconds
+    dispersion = _dispersion(replica, rate)[:, None]    # prompts come in bursts to those who are there in bursts
+    square = replica.prefill_s**2 * (1.0 + replica.prefill_variation**2)
+    prompts = dispersion * (rate / free**2)[:, None] * square / seconds
     spread = np.sqrt(AVERAGED * busy.step_variance[:, None] + accepted + prompts)[..., None]
     nodes = np.array([NormalDist().inv_cdf((k + 0.5) / NODES) for k in range(NODES)])
     values = (seconds / tokens)[..., None] * np.exp(spread * nodes - spread**2 / 2.0)
