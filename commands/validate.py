@@ -85,7 +85,7 @@ def step(
     device: Annotated[str | None, typer.Option(metavar="cuda|cpu", help="A CUDA device if left out.")] = None,
     drafter: Annotated[str | None, typer.Option(help="A drafter of the file; else the first.")] = None,
     layers: Annotated[int | None, typer.Option(min=1, help="Layers to build; as many as fit if left out.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Compute threads on a CPU; all cores but one if left out.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Compute threads on a CPU; else all cores but one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Build a decode step in torch with random weights, time it for D = 0 to 12, and compare with the prediction."""

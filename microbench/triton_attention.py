@@ -29,7 +29,7 @@ def row_tiles(head_dim: int, capability: int) -> tuple[int, ...]:
     """Row tiles that keep their fp32 accumulators in registers; `capability` is 10 * major + minor.
 
     Found by compiling (tests/microbench/test_triton_compile.py): 256 rows of 128 columns spill on sm_100, 128 of 256
-    outside sm_90, 64 rows of a 512-wide latent on sm_90.
+    outside sm_90, 64 rows of a 512-wide latent on sm_90 and sm_100.
     """
     tensor_memory = 100 <= capability < 120
     if head_dim <= 64:
@@ -38,7 +38,7 @@ def row_tiles(head_dim: int, capability: int) -> tuple[int, ...]:
         return (16, 32, 64, 128) if tensor_memory else (16, 32, 64, 128, 256)
     if head_dim <= 256:
         return (16, 32, 64, 128) if capability // 10 == 9 else (16, 32, 64)
-    return (16, 32) if capability // 10 == 9 else (16, 32, 64)
+    return (16, 32)
 
 
 def tiling(*, rows: int, head_dim: int, capability: int, block_m: int | None = None) -> Tiling:
@@ -51,9 +51,7 @@ def tiling(*, rows: int, head_dim: int, capability: int, block_m: int | None = N
     block_m = block_m or next((tile for tile in offered if rows <= tile), offered[-1])
     async_math = 90 <= capability < 120     # wgmma, tcgen05: scores and accumulators leave room for wider key blocks
     if head_dim > 256:
-        block_n, warps, stages = 32, 4 if block_m == 16 else 8, 2
-        if block_m == 64 and not 100 <= capability < 120:
-            block_n = 16
+        block_n, warps, stages = 32, 8, 2
     elif head_dim > 128:
         block_n, warps, stages = 16 if block_m == 128 else 32, 8, 2
     elif block_m == 256 and head_dim > 64:
