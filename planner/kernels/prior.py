@@ -13,6 +13,10 @@ from specplan.planner.kernels.entries import Entry, GpuProfile, Hardware
 from specplan.planner.kernels.timing import Evidence
 from specplan.planner.models.dtypes import MATH_OF_WEIGHT
 
+# The fit pads rows to the tile that A100's library likes, which its memory time hides there. A GPU with less math per
+# byte would seem bound by that padding at one row; its library has smaller tiles, down to the tensor cores' own rows.
+SMALLEST_TILE_ROWS = 16.0
+
 
 def with_prior(profile: GpuProfile, source: GpuProfile) -> GpuProfile:
     """The profile with each entry of `source` that it lacks itself, scaled to its hardware."""
@@ -66,9 +70,12 @@ def _scaled(entry: Entry, family: str, source: GpuProfile, profile: GpuProfile) 
     }
     if family == "sparse":
         factors["wave_s"] = sms / memory    # a wave of all SMs fetches at full bandwidth
+    parameters = {name: value * factors.get(name, 1.0) for name, value in entry.parameters.items()}
+    if "row_pad" in parameters:
+        parameters["row_pad"] = min(parameters["row_pad"], SMALLEST_TILE_ROWS)
     return dataclasses.replace(
         entry,
-        parameters={name: value * factors.get(name, 1.0) for name, value in entry.parameters.items()},
+        parameters=parameters,
         bands=tuple({**band, "beta_s_per_byte": band["beta_s_per_byte"] / wire} for band in entry.bands),
         evidence=prior_evidence(evidence, f"{entry.id} of {old.name} scaled by datasheet ratios to {new.name}"),
     )

@@ -9,15 +9,18 @@ import pytest
 
 from specplan.planner.kernels.entries import KEYS, OPTIONAL_KEYS, REQUIRED
 from specplan.planner.kernels.families import attention_families, default_families
+from specplan.planner.kernels.gemm import gemm_time
 from specplan.planner.kernels.profile import PROFILES, dump_profile, gpu_names, load_gpu, read_profile
+from specplan.planner.kernels.select import attention_kernel, gemm_kernel
 from specplan.planner.messages import InputError
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PROFILES.glob("*.yaml"))}
+EXAMPLE = Path(__file__).parents[1] / "data" / "profiles" / "l40s.yaml"     # a fitted profile that no new fit changes
 MEASURED = {"a100-80-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "b300-sxm", "l40s", "rtx-pro-6000-server"}
 
 
-def test_all_25_gpus_are_here() -> None:
-    assert len(gpu_names()) == 25
+def test_the_gpus_people_have_are_here() -> None:
+    assert len(gpu_names()) >= 50
     assert {"mi300x", "mi355x", "rubin-r200", "dgx-spark-gb10", "gh200-144", "h20"} < set(gpu_names())
 
 
@@ -58,8 +61,11 @@ def test_entries_are_told_apart_by_id_and_key(name: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_gpus_without_measurements_name_the_nearest_measured_one(name: str) -> None:
     profile = read_profile(TEXTS[name])
-    assert (profile.prior_from is None) == (name in MEASURED)
+    if not profile.kernels:
+        # nothing comparable was measured for Apple's parts: their engines have a law of their own
+        assert profile.prior_from in MEASURED or profile.hardware.vendor == "apple"
     assert profile.prior_from is None or profile.prior_from in MEASURED
+    assert (name in MEASURED) <= bool(profile.kernels)
 
 
 @pytest.mark.parametrize(("name", "number_format", "flop_per_s"), [
@@ -92,7 +98,7 @@ def test_unknown_names_get_the_nearest_ones() -> None:
 
 
 def broken(tmp_path: Path, *changes: tuple[str, str]) -> str:
-    text = TEXTS["l40s"]
+    text = EXAMPLE.read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new, 1)
@@ -181,7 +187,17 @@ def test_attention_designs_are_complete() -> None:
             assert arch in families[name].arch, (arch, name)
 
 
-def test_every_architecture_has_a_default_kernel_for_vllm_and_sglang() -> None:
+def test_every_gpu_has_an_attention_kernel_for_vllm_and_sglang() -> None:
+    """An architecture that the engines' lists lack gets a stand-in that says so."""
     for name in gpu_names():
-        arch = load_gpu(name, allow_preliminary=True).hardware.arch
-        assert {("vllm", arch), ("sglang", arch)} <= set(default_families())
+        gpu = load_gpu(name, allow_preliminary=True)
+        for engine in ("vllm", "sglang"):
+            kernel = attention_kernel(gpu, engine, head_dim=128, kv_dtype="bf16")
+            listed = (engine, gpu.hardware.arch) in default_families()
+            assert listed or kernel.evidence.level == "prior"
+
+
+def test_small_rows_of_a_gpu_with_little_math_stay_bound_by_memory() -> None:
+    """RTX 3090: one row reads its weights; the 64-row padding fitted on A100 would double the time."""
+    kernel = gemm_kernel(load_gpu("rtx-3090"), "vllm", weight_dtype="bf16")
+    assert gemm_time(kernel, rows=1, n=28672, k=4096).bound() == "memory"
