@@ -15,8 +15,9 @@ from specplan.planner.decide.load import saturation_rate, steady_state
 from specplan.planner.decide.simulate import poisson_requests, simulate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-REQUESTS = 8000
 WITHIN = 0.05
+# near saturation the batch wanders slowly: 8000 requests of one seed still miss the mean of three seeds by 3 %
+REQUESTS = {0.1: 3000, 0.3: 6000, 0.5: 12_000, 0.7: 24_000, 0.8: 24_000, 0.9: 24_000}
 
 
 @pytest.mark.slow
@@ -34,9 +35,9 @@ def test_tpot_and_throughput_within_5_percent(name: str, speculate: bool, variat
     found = ways_of(question, question.load)
     way = best_of([way for way in found if (way.drafter == "eagle3") == speculate], question.load, "latency")
     server = replace(way.replica, output_variation=variation)
-    for share in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9):
+    for share, count in REQUESTS.items():
         rate = share * saturation_rate(server)
-        requests = poisson_requests(server, rate, requests=REQUESTS, variation=variation, seed=7)
+        requests = poisson_requests(server, rate, requests=count, variation=variation, seed=7)
         checked = simulate(server, way.survival, requests, seed=7)
         state = steady_state(server, rate)
         assert float(state.tpot_s[0]) == pytest.approx(checked.tpot_s, rel=WITHIN), share
