@@ -24,6 +24,7 @@ COMMANDS = {    # name -> module of commands/ that holds it; imported when the c
     "acceptance": "acceptance",
     "validate": "validate",
     "sweep": "sweep",
+    "fit": "fit",
     "measure": "measure",
     "decide": "measure",
     "check": "engines",
