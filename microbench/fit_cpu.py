@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from specplan.microbench.fit_rows import Family, Slice
+import numpy as np
+
+from specplan.microbench.fit_rows import Family, Mask, Slice
 from specplan.microbench.fit_target import US, Candidate, Free, Target
 from specplan.planner.kernels.choice import ANY
 from specplan.planner.kernels.entries import Hardware, Key
@@ -52,7 +54,13 @@ def _attention(rows: Slice, hw: Hardware) -> Target:
     fixed = {"split_cap": 1.0, "math_flop_per_s": hw.dense("bf16")}     # the walk is the math
     candidates = tuple(Candidate(form="walk_fa3", fixed={**fixed, "tile_rows": tile, "row_tile": tile}, free=free)
                        for tile in ROW_TILES)
-    return Target(id=f"{ANY}-{ATTENTION}", key=key, candidates=candidates)
+    return Target(id=f"{ANY}-{ATTENTION}", key=key, candidates=candidates,
+                  keep={"one row: a matrix-vector product, another kernel": _several_rows})
+
+
+def _several_rows(rows: Slice) -> Mask:
+    c = rows.columns
+    return np.asarray(c["query_heads"] / c["kv_heads"] * c["query_len"] > 1)
 
 
 def _mla(rows: Slice, hw: Hardware) -> Target:

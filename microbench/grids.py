@@ -21,6 +21,7 @@ from specplan.planner.models.matrices import ffn_matrices, local_heads, mixer_ma
 MAX_QUERY_LEN = 17
 ROW_EDGES = (16, 32, 64, 128, 192, 256)
 GROUPS = (1, 4, 5, 8, 16)
+CPU_GROUPS = (2, 4, 5, 8)       # beyond some 100 rows the scores of a head leave the cache
 GEMM_EDGES = (15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 512)
 
 
@@ -128,15 +129,16 @@ def _cpu_grid(environment: Environment) -> Grid:
     core += [_draft_step(batch) for batch in (1, 8)]
     edges = _gemms(CPU_MATRICES[:4], (2, 3, 6, 8, 12, 32, 104), "fp32")
     pool = [*_gemms(CPU_MATRICES, (2, 3, 5, 6, 8, 10, 12, 24, 32, 48, 96, 128), "fp32"),
-            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 4096), (1, 2, 4)), head_dim=64)]
+            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 4096), (1, 2, 4), CPU_GROUPS, 13),
+                         head_dim=64)]
     return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
 
 
 CPU_ATTENTION_CORE = (
-    (1, 256, 4, 1, 1), (1, 4096, 4, 4, 1), (1, 2048, 2, 4, 9), (2, 1024, 4, 4, 5), (4, 512, 2, 8, 1),
+    (1, 256, 4, 2, 1), (1, 4096, 4, 4, 1), (1, 2048, 2, 4, 9), (2, 1024, 4, 4, 5), (4, 512, 2, 8, 1),
     (4, 2048, 4, 2, 3), (4, 1024, 1, 8, 13), (8, 512, 4, 4, 1), (8, 1024, 2, 4, 2), (8, 2048, 1, 4, 6),
-    (2, 4096, 1, 8, 4), (1, 4096, 1, 16, 1), (2, 256, 4, 2, 13), (4, 4096, 2, 1, 1), (8, 256, 1, 5, 8),
-    (1, 1024, 4, 8, 13), (4, 256, 4, 1, 4), (2, 2048, 4, 8, 1), (8, 1024, 4, 1, 9), (1, 256, 2, 16, 8),
+    (2, 4096, 1, 8, 4), (1, 4096, 1, 16, 1), (2, 256, 4, 2, 13), (4, 4096, 2, 2, 1), (8, 256, 1, 5, 8),
+    (1, 1024, 4, 8, 13), (4, 256, 4, 1, 4), (2, 2048, 4, 8, 1), (8, 1024, 4, 1, 9), (1, 256, 2, 8, 13),
     (1, 1024, 8, 4, 3), (2, 512, 8, 3, 1), (4, 1024, 8, 3, 7), (8, 256, 2, 3, 1),
 )
 
@@ -235,11 +237,12 @@ def _high_rows(query: str, kv: str) -> list[Case]:
 
 
 def _pool_shapes(
-    batch: Iterable[int], context: Iterable[int], kv_heads: Iterable[int]
+    batch: Iterable[int], context: Iterable[int], kv_heads: Iterable[int], groups: Iterable[int] = GROUPS,
+    longest: int = MAX_QUERY_LEN,
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    for count, tokens, heads, group in itertools.product(batch, context, kv_heads, GROUPS):
+    for count, tokens, heads, group in itertools.product(batch, context, kv_heads, groups):
         for length in (1, 2, 3, 5, 9, 13, MAX_QUERY_LEN):
-            if count * tokens * heads <= 2**21:     # 1 GB of bf16 KV at head width 128
+            if length <= longest and count * tokens * heads <= 2**21:     # 1 GB of bf16 KV at head width 128
                 yield count, tokens, heads, group, length
 
 

