@@ -52,3 +52,11 @@ def test_a_hybrid_keeps_one_state_per_token_while_verifying(h200: Deployment) ->
     off = memory(model, h200, None, 0.0, 1, 1000).cache_bytes
     idle, four = memory(model, h200, ngram, np.array([0.0, 4.0]), 1, 1000).cache_bytes
     assert float(four - idle) > 3.9 * float(idle - off) > 0
+
+
+def test_data_parallel_attention_keeps_whole_drafter_heads_for_its_own_sequences(h200: Deployment) -> None:
+    """Qwen3-235B, EAGLE-3 layer of 4 KV heads of 128: 32 of 256 sequences with all 4 heads on each of 8 GPUs."""
+    model = load_model("qwen3-235b-a22b")
+    groups = replace(h200, tp=8, ep=8, dp_attention=8)
+    off, loaded = (memory(model, groups, drafter, 0, 256, 7999) for drafter in (None, load_drafter("eagle3", model)))
+    assert float(loaded.cache_bytes - off.cache_bytes) == pytest.approx(32 * 8000 * 2 * 4 * 128 * 2)
