@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from specplan.planner.acceptance.usage import usage_notes
+from specplan.planner.answer.advice import adaptive_notes
 from specplan.planner.answer.plan import Plan
 from specplan.planner.answer.types import Provenance
 from specplan.planner.arrays import Array
@@ -83,6 +84,7 @@ def _warnings(plan: Plan) -> Iterator[Note]:
                 temperature=question.temperature,
                 domain=question.domain,
             )
+    yield from adaptive_notes(plan)
     yield from _memory(plan)
 
 

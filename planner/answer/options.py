@@ -12,7 +12,7 @@ from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config, DrafterConfig, Reference
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model
-from specplan.planner.models.drafter import Drafter
+from specplan.planner.models.drafter import Drafter, Tree
 from specplan.planner.models.drafters import candidate_draft_lens, known_drafters, load_drafter, position_note
 
 ASSUMED_DOMAIN = "chat"     # the hardest common kind of text: gains on others are larger
@@ -59,6 +59,8 @@ def _option(
                 draft_fraction=stated.draft_fraction,
                 name=stated.name or (None if stated.model is not None else stated.mechanism),
                 weights=stated.weights,
+                tree=None if stated.tree is None else Tree(branches=stated.tree.branches, nodes=stated.tree.nodes),
+                adaptive=stated.adaptive,
             )
         )
     if stated.acceptance is not None:

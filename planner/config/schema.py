@@ -238,6 +238,15 @@ class MeasuredDraft(Part):
     """Seconds of drafting in one step, such as 0.0021."""
 
 
+class DraftTree(Part):
+    """A draft tree in place of a chain (SGLang: eagle-topk and num-draft-tokens)."""
+
+    branches: Annotated[int, Field(ge=2, le=64)]
+    """Tokens kept per level."""
+    nodes: Annotated[int, Field(ge=2, le=256)]
+    """Tokens verified per sequence and step, the root included."""
+
+
 class DrafterConfig(Part):
     """One way to propose tokens, to compare with the others and with plain decoding."""
 
@@ -253,6 +262,10 @@ class DrafterConfig(Part):
     """Measured acceptance; without it the answer says what each draft length must reach to break even."""
     draft_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of steps in which a lookup (ngram, suffix) finds something to propose."""
+    tree: DraftTree | None = None
+    """Draft a tree of this shape; its acceptance is that of the tree by depth. A chain if left out."""
+    adaptive: bool = False
+    """Verify only what the confidence head trusts (vLLM enable_adaptive_verification; dspark)."""
     measured_draft_s: MeasuredDraft | None = None
     """Measured time of drafting in place of the predicted one: {draft_len: 4, seconds: 0.0021}."""
     draft_len: Annotated[

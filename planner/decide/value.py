@@ -9,7 +9,7 @@ break-even AL      = t_step / t_off                          below it speculatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -166,14 +166,57 @@ def drafter_value(
 ) -> DrafterValue:
     """One drafter on the grid of `off`, for `draft_lens` of shape (D, 1, 1)."""
     emitted = None
+    context = off.context_tokens if acceptance is not None and acceptance.contexts else None
     if acceptance is not None:
-        emitted = acceptance_length(acceptance, draft_lens, off.context_tokens if acceptance.contexts else None)
+        emitted = acceptance_length(acceptance, draft_lens, context)
+    if acceptance is not None and emitted is not None and drafter.adaptive:
+        trusted = acceptance_length(acceptance, np.maximum(draft_lens - 1.0, 0.0), context)
+        return _adaptive(target, deployment, drafter, acceptance, draft_lens, off, emitted, trusted)
     return DrafterValue(
         drafter=drafter,
         acceptance=acceptance,
         draft_lens=draft_lens,
         acceptance_length=emitted,
         step=speculative_step(target, deployment, drafter, draft_lens, off.batch, off.context_tokens, emitted),
+        memory=memory(target, deployment, drafter, draft_lens, off.batch, off.context_tokens),
+        off=off,
+    )
+
+
+def _adaptive(
+    target: Model,
+    deployment: Deployment,
+    drafter: Drafter,
+    acceptance: Acceptance,
+    draft_lens: Array,
+    off: OffValue,
+    emitted: Array,
+    trusted: Array,
+) -> DrafterValue:
+    """Verify all D tokens or only those that a confidence head trusts, whichever is faster in a cell.
+
+    A good head verifies the tokens that will be accepted and the one after them: 1 + AL(D-1) on average (`trusted` is
+    AL(D-1)). It errs, so a share of what would have been accepted is lost.
+    """
+    kept = 1.0 + (emitted - 1.0) * deployment.path.constant("adaptive_kept")
+    fixed = speculative_step(target, deployment, drafter, draft_lens, off.batch, off.context_tokens, emitted)
+    some = speculative_step(
+        target, deployment, drafter, draft_lens, off.batch, off.context_tokens, emitted,
+        verified_tokens=np.minimum(1.0 + trusted, 1.0 + draft_lens),
+    )
+    wins = kept / some.step_s > emitted / fixed.step_s
+    chosen = replace(
+        fixed,
+        query_len=np.where(wins, some.query_len, fixed.query_len),
+        verify_s=np.where(wins, some.verify_s, fixed.verify_s),
+        overhead_s=np.where(wins, some.overhead_s, fixed.overhead_s),
+    )
+    return DrafterValue(
+        drafter=drafter,
+        acceptance=acceptance,
+        draft_lens=draft_lens,
+        acceptance_length=np.where(wins, kept, emitted),
+        step=chosen,
         memory=memory(target, deployment, drafter, draft_lens, off.batch, off.context_tokens),
         off=off,
     )

@@ -20,6 +20,14 @@ LOOKUP: frozenset[Mechanism] = frozenset({"ngram", "suffix"})                   
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A draft tree in place of a chain: tokens kept per level, and tokens verified in all (the root included)."""
+
+    branches: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drafter:
     """One way to propose tokens for one target.
 
@@ -41,6 +49,8 @@ class Drafter:
     markov_rank: int | None = None  # DSpark's serial head
     draft_fraction: float | None = None     # lookups: share of steps that draft
     measured_pass_s: float | None = None    # seconds of one draft pass as measured; replaces the predicted time
+    tree: Tree | None = None        # None: a chain
+    adaptive: bool = False          # verifies only what a confidence head trusts, where that is faster
     shares_target_kv: bool = False  # Gemma assistant: no cache of its own
     max_positions: int | None = None
     source: str = ""

@@ -33,7 +33,7 @@ from specplan.planner.models.draft_sources import (
     mtp_drafter,
     trained_drafter,
 )
-from specplan.planner.models.drafter import LOOKUP, MECHANISMS, Drafter, Mechanism
+from specplan.planner.models.drafter import LOOKUP, MECHANISMS, Drafter, Mechanism, Tree
 from specplan.planner.models.dtypes import BYTES_PER_WEIGHT
 from specplan.planner.models.reader import load_model, model_names
 
@@ -52,12 +52,18 @@ def load_drafter(
     max_draft_len: int | None = None,
     name: str | None = None,
     weights: str | None = None,
+    tree: Tree | None = None,
+    adaptive: bool = False,
 ) -> Drafter:
     """A drafter for `target`; faults carry the key of the argument that is wrong."""
     if mechanism not in MECHANISMS:
         raise InputError([Fault(("mechanism",), f"unknown mechanism '{mechanism}'{nearest(mechanism, MECHANISMS)}")])
     kind: Mechanism = next(known for known in MECHANISMS if known == mechanism)
     check_arguments(kind, model=model, block=block, draft_fraction=draft_fraction)
+    if tree is not None and kind not in ("eagle", "eagle3"):
+        raise InputError([Fault(("tree",), f"{kind} drafts a chain; eagle and eagle3 can draft trees")])
+    if adaptive and kind != "dspark":
+        raise InputError([Fault(("adaptive",), f"{kind} has no confidence head; dspark has one")])
     if kind in LOOKUP:
         drafter = Drafter(mechanism=kind, name=kind, network=None, own_head=False, draft_fraction=draft_fraction)
     elif kind in EXTERNAL and model is not None:
@@ -70,6 +76,7 @@ def load_drafter(
         drafter = replace(drafter, max_draft_len=min(max_draft_len, drafter.max_draft_len or max_draft_len))
     if weights is not None and drafter.network is not None:
         drafter = replace(drafter, network=with_dtypes(drafter.network, weights))
+    drafter = replace(drafter, tree=tree, adaptive=adaptive)
     return replace(drafter, name=name) if name else drafter
 
 

@@ -80,9 +80,12 @@ def speculative_step(
     """Draft D tokens and verify them in one pass. `acceptance_length` only sets how often a lookup drafts.
 
     `verified_tokens` replaces 1 + D as the tokens per sequence of the verify pass: the nodes of a tree (root
-    included, with `branches` tokens kept per level), or the mean of a schedule that verifies only what it trusts.
+    included, with `branches` tokens kept per level), or the mean of a schedule that verifies only what it trusts. A
+    drafter that drafts trees brings both itself.
     """
     draft = np.asarray(draft_len, dtype=float)
+    if verified_tokens is None and drafter.tree is not None:
+        verified_tokens, branches = float(drafter.tree.nodes), float(drafter.tree.branches)
     sequences: Array = np.asarray(batch, dtype=float)
     query_len = mean_query_len(drafter, deployment.path, draft, acceptance_length)
     if verified_tokens is not None:

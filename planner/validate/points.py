@@ -47,10 +47,11 @@ class Point:
     lengths: Lengths
     metric: Metric
     acceptance_length: float | None
-    acceptance_form: str            # acceptance_length | per_position | rate | none
+    acceptance_form: str            # acceptance_length | per_position | rate | library | none
     measured: Measured
     inferred: tuple[str, ...]
     assumed: tuple[str, ...]
+    length_range: tuple[float, float] | None = None     # 90 % of AL, where it is an estimate
 
     @property
     def tree(self) -> bool:

@@ -16,6 +16,7 @@ from specplan.planner.validate import scores
 from specplan.planner.validate.annotations import Annotations, read_annotations
 from specplan.planner.validate.baselines import BASELINES, Baseline
 from specplan.planner.validate.collection import Refusal, read_collection
+from specplan.planner.validate.library_rows import from_library
 from specplan.planner.validate.points import Point, resolve_case
 from specplan.planner.validate.pricing import Prices, lengths_of, price, speedup
 from specplan.planner.validate.report import Report, Rule, ScoredRow, Slice
@@ -57,6 +58,7 @@ def score(
         Refusal(file=p.case.file, case=p.case.name, row=p.row, reason="resolved, but no acceptance in the row")
         for p in speculative if p.acceptance_length is None
     ]
+    estimated = from_library([p for p in speculative if p.acceptance_length is None])
     prices = price(known)
     predicted = speedup(known, prices)
     low, high = ranges(known, predicted)
@@ -76,6 +78,7 @@ def score(
                  [i for i in head if known[i].known_path]),
         slice_of("total", "trees, quality A and B", trees),
         slice_of("total", "all rows with AL", range(len(known))),
+        library_slice(estimated),
     ]
     for kind, label in (
         ("quality", lambda p: p.case.quality),
@@ -106,6 +109,15 @@ def score(
     )
 
 
+def library_slice(points: Sequence[Point]) -> Slice:
+    """Chains of quality A and B that state no AL, with the library's: counted apart."""
+    mine = [p for p in points if p.case.quality in ("A", "B")]
+    predicted = speedup(mine, price(mine))
+    low, high = ranges(mine, predicted)
+    label = "AL from the curve library, quality A and B chains"
+    return slice_scores("total", label, mine, predicted, measured_speedups(mine), low, high, range(len(mine)))
+
+
 def measured_speedups(points: Sequence[Point]) -> Array:
     """Measured speedups; NaN where a row has none."""
     return np.array([np.nan if p.measured.speedup is None else p.measured.speedup for p in points])
@@ -121,6 +133,8 @@ def ranges(points: Sequence[Point], predicted: Array) -> tuple[Array, Array]:
 
 def _length_range(point: Point) -> tuple[float, float]:
     length = point.acceptance_length or 1.0
+    if point.length_range is not None:
+        return point.length_range
     if point.tree or length > point.draft_len + 1:
         return length, length
     low, high = interval(from_lengths({point.draft_len: length}), point.draft_len)
