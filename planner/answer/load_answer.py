@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from specplan.planner.answer.load_types import Check, LoadAnswer, LoadRow
 from specplan.planner.answer.loads import Load
 from specplan.planner.answer.resolve import Question
 from specplan.planner.answer.slo_plan import plan_for
 from specplan.planner.answer.ways import Way, ways_of
+from specplan.planner.arrays import Array
 from specplan.planner.decide.choose import TIE, Objective
-from specplan.planner.decide.load import SteadyState, closed_loop, saturation_rate, steady_state
-from specplan.planner.decide.simulate import poisson_requests, simulate
+from specplan.planner.decide.load import Replica, SteadyState, closed_loop, saturation_rate, steady_state
+from specplan.planner.decide.simulate import Requests, poisson_requests, simulate
 from specplan.planner.messages import SpecplanError
 
 PERCENTILE = 99.0
@@ -65,9 +68,9 @@ def checked_by_simulation(
     for way in (best_of(ways, load, question.objective) for ways in _by_drafter(ways_of(question, load))):
         rate = min(load.request_rate or math.inf, CARRIED * saturation_rate(way.replica))
         state = steady_state(way.replica, rate, percentile(load))
-        served = poisson_requests(
-            way.replica, rate, requests=requests, variation=load.output_variation, seed=seed
-        )
+        served = poisson_requests(way.replica, rate, requests=requests, variation=load.output_variation, seed=seed)
+        if load.trace is not None:
+            served = _drawn_from(load.trace, served, way.replica, load, seed)
         report = None if progress is None else (lambda share, way=way: progress(way.label, share))
         found = simulate(way.replica, way.survival, served, percentile=percentile(load), seed=seed, progress=report)
         checks.append(
@@ -86,6 +89,15 @@ def checked_by_simulation(
             )
         )
     return tuple(checks)
+
+
+def _drawn_from(trace: Array, served: Requests, replica: Replica, load: Load, seed: int) -> Requests:
+    """The same arrivals with prompts and answers of requests of the trace, prompt and answer together."""
+    rows = np.random.default_rng(seed).integers(0, trace.shape[1], served.arrival_s.size)
+    inputs, outputs = trace[:, rows]
+    grows = replica.prefill_variation / load.input_variation if load.input_variation > 0 else 0.0
+    prefill_s = replica.prefill_s * (1.0 + grows * (inputs / load.input_tokens - 1.0))
+    return Requests(arrival_s=served.arrival_s, output_tokens=outputs, prefill_s=prefill_s)
 
 
 def percentile(load: Load) -> float:

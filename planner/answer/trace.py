@@ -14,6 +14,7 @@ from specplan.planner.messages import Fault, InputError, nearest
 
 COLUMNS = ("input_tokens", "output_tokens")
 MOST_FAULTS = 20        # shown; the rest are counted
+MOST_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Trace:
 
 def read_trace(path: Path) -> Trace:
     """Read columns input_tokens and output_tokens; other columns are left alone."""
-    text = read_text(path)
+    text = read_text(path, max_bytes=MOST_BYTES)
     lines = csv.reader(text.splitlines(), strict=True)
     faults: list[Fault] = []
     rows: list[tuple[float, float]] = []

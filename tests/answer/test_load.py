@@ -144,6 +144,17 @@ def test_a_trace_gives_means_and_variations(tmp_path: Path) -> None:
     assert load.context_tokens == pytest.approx((100 * 1050 + 300 * 3150) / 400)
 
 
+def test_a_trace_is_simulated_with_its_own_requests(tmp_path: Path) -> None:
+    lines = "".join(f"{500 + 40 * k},{20 + 4 * k}\n" for k in range(40))
+    (tmp_path / "trace.csv").write_text(f"input_tokens,output_tokens\n{lines}", encoding="utf-8")
+    asked = config({"request_rate": 4.0, "lengths": {"trace": str(tmp_path / "trace.csv")}})
+    load = recommend(asked, simulate_seed=2).load
+    assert load is not None
+    for check in load.simulation:
+        assert check.tpot_closed_s == pytest.approx(check.tpot_s, rel=0.08)
+        assert check.tokens_per_s_closed == pytest.approx(check.tokens_per_s, rel=0.05)
+
+
 @pytest.mark.parametrize(("text", "wanted"), [
     ("", "trace.csv:1: the first line must name the columns input_tokens and output_tokens; it holds nothing"),
     ("input_tokens,output_tokens\n", "trace.csv: holds no requests"),
