@@ -217,7 +217,10 @@ def recurrent_kernel(
 def sparse_kernel(
     gpu: GpuProfile, engine: str, *, kind: Literal["dsa", "hca"] = "dsa", override: str | None = None
 ) -> SparseKernel:
-    """Sparse attention kernel: DSA (each token its own top-k) or DeepSeek-V4's module over compressed tokens (HCA)."""
+    """Sparse attention kernel: DSA (each token its own top-k) or DeepSeek-V4's over compressed tokens (HCA).
+
+    HCA was timed on 4 to 64 tokens of a prompt; a verify pass runs the decode kernel instead (step/mixers.py).
+    """
     choice = choose(gpu, "sparse", engine, f"{kind} attention", lambda entry: entry.key["kind"] == kind,
                     override=override)
     if choice is None:

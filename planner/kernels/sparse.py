@@ -17,7 +17,7 @@ MEASURED_TOP_K = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseKernel:
-    """Numbers of one sparse-attention kernel: `wave` (DSA) or `affine` (DeepSeek-V4 HCA module)."""
+    """Numbers of one sparse-attention kernel: `wave` (DSA) or `affine` (DeepSeek-V4 HCA over a piece of a prompt)."""
 
     id: str
     version: str

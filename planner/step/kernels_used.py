@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.select import (
     allreduce_kernel,
     attention_kernel,
@@ -87,10 +88,15 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
         kernel = attention_kernel(gpu, engine, head_dim=mixer.head_dim, kv_dtype=kv_dtype, override=override)
         family = f"attention head {mixer.head_dim} {kv_dtype}"
         yield KernelUsed(family, kernel.id, kernel.version, kernel.evidence, kernel.notes)
-    elif isinstance(mixer, LatentAttention | CompressedAttention):
+    elif isinstance(mixer, CompressedAttention):
+        mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
+        reason = f"{mla.id} was fitted to MLA; here it prices DeepSeek-V4's compressed attention, token by token"
+        notes = (*mla.notes, Note("compressed-attention-prior", reason))
+        yield KernelUsed("mla", mla.id, mla.version, prior_evidence(mla.evidence, reason), notes)
+    elif isinstance(mixer, LatentAttention):
         mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
         yield KernelUsed("mla", mla.id, mla.version, mla.evidence, mla.notes)
-        if isinstance(mixer, LatentAttention) and mixer.index is not None:
+        if mixer.index is not None:
             sparse = sparse_kernel(gpu, engine)
             yield KernelUsed("sparse", sparse.id, sparse.version, sparse.evidence, sparse.notes)
     elif isinstance(mixer, RecurrentMixer):

@@ -132,7 +132,17 @@ def _picked(
 def _compressed(
     mixer: CompressedAttention, deployment: Deployment, work: Tokens
 ) -> Iterator[tuple[str, MixerPart, KernelTime]]:
-    """DeepSeek-V4: each token reads the window and either all summaries (HCA) or its top_k of them (CSA)."""
+    """DeepSeek-V4: each token reads the window and either all summaries (HCA) or its top_k of them (CSA).
+
+    Engines list for each token of a pass which slots it reads and hand the decode kernel every token as a sequence of
+    its own, those of a verify pass too: vLLM, models/deepseek_v4/nvidia/flashmla.py `_forward_decode`, for up to
+    1 + num_speculative_tokens per sequence (v1/attention/backends/mla/sparse_swa.py). So B sequences of q tokens cost
+    what B*q of one token do, with no seam at q = 1.
+
+    The kernel is priced as MLA of this width; no entry was fitted to it. The `hca` entries are not it: their 4 to 64
+    query tokens were timed without speculation, where vLLM takes several tokens for a prompt and first unpacks the
+    cache into a buffer, hence their 1.1 to 1.4 us per sequence.
+    """
     heads = local_heads(mixer.query_heads, deployment.attention_tp)
     summaries = work.context_tokens / mixer.compress_ratio if mixer.compress_ratio else np.zeros(())
     if mixer.index is not None:
@@ -140,16 +150,14 @@ def _compressed(
         summaries = np.minimum(summaries, mixer.index.top_k)
     kernel = mla_kernel(deployment.gpu, deployment.path.engine, kv_dtype=deployment.kv_dtype)
     read = summaries + np.minimum(work.context_tokens, mixer.window_tokens)
-    # picks differ from token to token, so tokens of one sequence do not share reads
-    per_token = mixer.index is not None
     yield (
         "attention",
         "attention",
         mla_time(
             kernel,
-            batch=work.batch * work.query_len if per_token else work.batch,
+            batch=work.batch * work.query_len,
             context_tokens=read,
-            query_len=np.ones(()) if per_token else work.query_len,
+            query_len=np.ones(()),
             heads=heads,
             latent_width=mixer.head_dim,
             value_width=mixer.head_dim,

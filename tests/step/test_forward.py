@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from specplan.planner.kernels.gemm import gemm_time
+from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.kernels.select import gemm_kernel
-from specplan.planner.models.architecture import Model
+from specplan.planner.models.architecture import CompressedAttention, Model
 from specplan.planner.models.reader import load_model
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.forward import PARTS, breakdown_s, forward_pass, total_s
+from specplan.planner.step.engine_paths import engine_path
+from specplan.planner.step.forward import PARTS, breakdown_s, forward_pass, layer_ops, total_s
+from specplan.planner.step.kernels_used import kernels_used
 from specplan.planner.step.step_time import prefill_s
 from specplan.planner.step.tokens import tokens
 
@@ -79,6 +82,45 @@ def test_a_window_stops_the_growth_of_attention(h200: Deployment) -> None:
     full = load_model("llama-3.1-8b")
     short_full, long_full = (breakdown_s(forward_pass(full, h200, tokens(8, 1, s)))["attention"] for s in (1024, 65536))
     assert float(long / short) < float(long_full / short_full)
+
+
+# Decode calls (one query token) of DeepSeek-V4-Flash's attention over the summaries of 128 tokens, 4096 cached tokens,
+# 64 heads, fp8 cache, us: aiconfigurator data/<gpu>/sparse_attention/vllm/0.24.0/dsv4_hca_attn_module_perf.parquet
+MEASURED_HCA_DECODE_US = {
+    "h200-sxm": {1: 13.4, 8: 13.7, 32: 18.1, 128: 18.5},
+    "b200-sxm": {1: 14.8, 8: 17.0, 32: 19.0, 128: 16.9},
+}
+
+
+def _compressed_s(gpu: str, ratio: int, batch: object, query_len: object) -> np.ndarray:
+    """Seconds of the attention kernel of one DeepSeek-V4-Flash layer with this compression ratio."""
+    flash = load_model("deepseek-v4-flash")
+    layer = next(group.layer for group in flash.groups
+                 if isinstance(group.layer.mixer, CompressedAttention) and group.layer.mixer.compress_ratio == ratio)
+    where = Deployment(gpu=load_gpu(gpu), path=engine_path("vllm", "0.24.0"), kv_dtype="fp8")
+    work = tokens(np.asarray(batch), np.asarray(query_len), 4096)
+    return next(op.time.time_s for op in layer_ops(flash, layer, where, work) if op.name == "attention")
+
+
+@pytest.mark.parametrize("gpu", list(MEASURED_HCA_DECODE_US))
+def test_compressed_attention_is_near_measured_decode_calls(gpu: str) -> None:
+    measured = MEASURED_HCA_DECODE_US[gpu]
+    found = _compressed_s(gpu, 128, list(measured), 1) * 1e6
+    assert found == pytest.approx(np.array(list(measured.values())), rel=0.4)
+
+
+@pytest.mark.parametrize("ratio", [0, 4, 128])
+def test_compressed_attention_verifies_each_token_as_a_sequence_of_its_own(ratio: int) -> None:
+    verify = _compressed_s("h200-sxm", ratio, [16, 32, 8], [8, 4, 16])
+    assert verify == pytest.approx(_compressed_s("h200-sxm", ratio, [128, 128, 128], 1))
+
+
+def test_compressed_attention_is_no_measured_kernel() -> None:
+    flash = load_model("deepseek-v4-flash")
+    where = Deployment(gpu=load_gpu("h200-sxm"), path=engine_path("vllm", "0.24.0"), tp=4)
+    mla = next(used for used in kernels_used(flash, where) if used.family == "mla")
+    assert mla.evidence.level == "prior"
+    assert "compressed-attention-prior" in [note.code for note in mla.notes]
 
 
 def test_data_parallel_attention_splits_sequences_not_heads(h200: Deployment) -> None:
