@@ -27,9 +27,16 @@ PRECISION_WORDS = {
     "int4": "w4a16", "w4a16": "w4a16", "awq": "w4a16", "gptq": "w4a16", "4bit": "w4a16", "bf16": "bf16",
     "fp16": "bf16", "float16": "bf16", "bfloat16": "bf16",
 }
-EMPTY_WORDS = {"instruct", "it", "chat", "base", "hf", "moe", "dense", "thinking", "gguf", "w", "preview", "native"}
+EMPTY_WORDS = {
+    "instruct", "it", "chat", "base", "hf", "moe", "dense", "thinking", "gguf", "w", "preview", "native", "terminus",
+    "meta", "nvidia", "google", "text", "model",
+}
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(r"[0-2]\d\d\d\Z")
 _COUNT = re.compile(r"(?<![\w.])(\d{1,3})(?:[x×]\s*| [x×] )(?=[a-z])")
+_COUNT_AFTER = re.compile(r"(?:(?<=[a-z0-9])\s?[x×]\s?(\d{1,3})\s*$|\b(\d{1,3})[ -]?gpus?\b)")
+_SIZE = re.compile(r"\d+(?:\.\d+)?[bm]\Z|\d+x\d+b\Z|a\d+b\Z")
+_RELEASE = re.compile(r"v\d+(?:\.\d+)*\Z")
 _POWER = re.compile(r"(\d{2,4})\s*w(?:att)?s?\b")
 _DOUBT = re.compile(r"assumed|not restated|not re-?stated|inferred|unclear|guess|\bas table\b")
 _ROLES = {
@@ -76,15 +83,22 @@ def slug(name: str) -> tuple[str, tuple[str, ...]]:
     ('llama-3.1-8b', ('fp8',))
     """
     plain = re.sub(r"\(.*?\)", " ", re.sub(r"^[\w.-]+/(?=[A-Za-z])", "", name.strip()).lower())
-    plain = re.split(r",|;| at | with ", plain)[0].replace("_", "-")
+    plain = re.sub(r"(?<=\d)_(?=\d)", ".", re.split(r",|;| at | with ", plain)[0]).replace("_", "-")
     kept: list[str] = []
     formats: list[str] = []
     for part in re.findall(r"[a-z0-9.]+", plain.replace("-", " ")):
         if part in PRECISION_WORDS:
             formats.append(part)
+        elif _RELEASE.match(part) and kept and _SIZE.match(kept[-1]):
+            continue        # 'Mixtral-8x7B-v0.1': a release of a size; 'DeepSeek-V3' is a name
         elif part not in EMPTY_WORDS and not (_DATE.match(part) and kept):
             kept.append(part)
     return "-".join(kept), tuple(formats)
+
+
+def compact(key: str) -> str:
+    """A name without separators, so that 'llama3.1-8b' meets 'llama-3.1-8b'."""
+    return key.replace("-", "")
 
 
 @functools.cache
@@ -97,19 +111,46 @@ def _preset_slugs() -> Mapping[str, tuple[str, ...]]:
 
 def target_name(text: str, added: Mapping[str, Mapping[str, Any]] | None = None) -> Named | None:
     """Preset of a target text; `added` are shape aliases of a collection's annotations."""
-    own = {slug(key)[0]: value for key, value in (added or {}).items()}
     key, formats = slug(text)
-    for table in (own, aliases()["targets"]):
-        entry = table.get(key)
-        if entry is not None and "use" in entry:
-            return Named(str(entry["use"]), _kind(entry))
+    entry = target_entry(text, added)
+    if entry is not None and "use" in entry:
+        return Named(str(entry["use"]), _kind(entry))
     presets = _preset_slugs()
+    key = next((known for known in presets if compact(known) == compact(key)), key)
     if key in presets:
         same = [name for name in presets[key] if set(slug(name)[1]) == set(formats)]
         return Named((same or list(presets[key]))[0])
     longer = [known for known in presets if known.startswith(f"{key}-")]
     if key and len(longer) == 1:
         return Named(presets[longer[0]][0])
+    sibling = _sibling(key, presets)
+    return None if sibling is None else Named(presets[sibling][0], "inferred")
+
+
+def _sibling(key: str, presets: Iterable[str]) -> str | None:
+    """A preset of the same family and sizes ('qwen3.8-27b' -> 'qwen3.6-27b'): the one of the nearest version."""
+    family, sizes = _family(key), _sizes(key)
+    alike = [known for known in presets if sizes and _family(known) == family and _sizes(known) == sizes]
+    alike = [known for known in alike if len(known.split("-")) == len(key.split("-"))]
+    return max(alike, default=None)
+
+
+def _family(key: str) -> str:
+    return re.match(r"[a-z]*", key)[0]  # type: ignore[index]
+
+
+def _sizes(key: str) -> tuple[str, ...]:
+    return tuple(part for part in key.split("-") if _SIZE.match(part))
+
+
+def target_entry(text: str, added: Mapping[str, Mapping[str, Any]] | None = None) -> Mapping[str, Any] | None:
+    """Entry of a target text in the annotations or in the alias table."""
+    key = compact(slug(text)[0])
+    for table in (added or {}, aliases()["targets"]):
+        for name, entry in table.items():
+            if compact(slug(str(name))[0]) == key:
+                found: Mapping[str, Any] = entry
+                return found
     return None
 
 
@@ -118,13 +159,15 @@ def gpu_text(text: str) -> GpuText:
     lower = text.lower()
     count = sum(int(found) for found in _COUNT.findall(lower)) or None
     power = _POWER.search(lower)
-    plain = words(_POWER.sub(" ", _COUNT.sub(" ", lower)))
-    found = _longest(plain, _gpu_phrases())
+    bare = _POWER.sub(" ", _COUNT.sub(" ", lower))
+    if count is None and (after := _COUNT_AFTER.search(bare)):
+        count, bare = int(after[1] or after[2]), _COUNT_AFTER.sub(" ", bare)
+    found = _longest(apart(bare), _gpu_phrases())
     kinds = {name for name, _ in found}
     if len(kinds) > 1 and "+" in text:      # cards of several kinds in one replica: the slowest sets the pace
         slowest = min(kinds, key=lambda name: load_gpu(name, allow_preliminary=True).hardware.hbm_bytes_per_s)
         kinds, found = {slowest}, [(slowest, "same_shape")]
-    if count is not None:       # '2x A + B' is three cards
+    if count is not None and "+" in lower:      # '2x A + B' is three cards
         count += sum(1 for part in lower.split("+") if not _COUNT.search(part))
     profile = None
     if len(kinds) == 1:
@@ -139,11 +182,16 @@ def gpu_text(text: str) -> GpuText:
 @functools.cache
 def _gpu_phrases() -> Mapping[str, tuple[str, str]]:
     """Phrase -> (profile, kind): names of the profiles themselves, then the table."""
-    found = {words(name.replace("-", " ")): (name, "exact") for name in gpu_names()}
+    found = {apart(name.replace("-", " ")): (name, "exact") for name in gpu_names()}
     for phrase, entry in aliases()["gpus"].items():
         if entry["use"] in gpu_names():
-            found[phrase] = (entry["use"], entry["kind"])
+            found[apart(str(phrase))] = (entry["use"], entry["kind"])
     return found
+
+
+def apart(text: str) -> str:
+    """Words with letters and digits apart: 'RTX4090' and 'RTX 4090' are one."""
+    return " ".join(re.findall(r"[a-z]+|\d+(?:\.\d+)?", words(text)))
 
 
 def _longest(text: str, phrases: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
@@ -179,15 +227,24 @@ def engine_text(text: str) -> EngineText:
     engine = min(named)[2]
     paths = aliases()["engine_paths"].get(engine, {})
     path = next((found for phrase, found in paths.items() if phrase in plain), None)
-    versions = re.findall(r"\b\d+\.\d+(?:\.\d+)?\b", plain)
+    versions = re.findall(r"(?<![\d.])\d+\.\d+(?:\.\d+)?", plain)
     version = versions[0] if versions else None
-    month = re.search(r"\b(20\d\d)-(\d\d)\b", text)
-    if version is None and month:
+    month = _month(text)
+    if version is None and month is not None:
         version = "0.0"
         for released, number in aliases()["releases"].get(engine, {}).items():
-            if month[0] >= released:
+            if month >= released:
                 version = number
     return EngineText(engine=engine, version=version, path=path)
+
+
+def _month(text: str) -> str | None:
+    """'2025-03' of '2025-03', 'Mar 2025' or 'March 2025'; None where no month is named."""
+    if found := re.search(r"\b(20\d\d)-(\d\d)\b", text):
+        return found[0]
+    if (found := re.search(r"\b([a-z]{3})[a-z]*\.? (20\d\d)\b", text.lower())) and found[1] in MONTHS:
+        return f"{found[2]}-{MONTHS.index(found[1]) + 1:02d}"
+    return None
 
 
 def mechanism_name(*texts: str) -> str | None:

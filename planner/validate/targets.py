@@ -26,9 +26,8 @@ def row_target(case: Case, row: Mapping[str, Any], notes: Annotations) -> tuple[
 
 
 def _shape(text: str, notes: Annotations) -> tuple[Model | None, str]:
-    own = {names.slug(key)[0]: entry for key, entry in notes.shapes.items()}
     key = names.slug(text)[0]
-    entry = own.get(key, names.aliases()["targets"].get(key, {}))
+    entry = names.target_entry(text, notes.shapes) or {}
     kind = str(entry.get("kind", "inferred"))
     if isinstance(entry.get("inline"), Mapping):
         return _inline(key, entry["inline"]), kind

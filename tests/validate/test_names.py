@@ -128,3 +128,40 @@ def test_the_table_names_only_what_exists() -> None:
     for entry in (*table["targets"].values(), *table["draft_models"].values()):
         load_model(entry["config"] if "config" in entry else entry["use"])
         assert entry["kind"] in ("exact", "same_shape", "inferred")
+
+
+@pytest.mark.parametrize(
+    ("text", "preset"),
+    [
+        ("Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b"), ("LLaMA3.1-8B", "llama-3.1-8b"),
+        ("Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"), ("DeepSeek-V3", "deepseek-v3"),
+        ("Llama-3_3-Nemotron-Super-49B-v1", "llama-3.3-nemotron-super-49b"), ("Gemma3-27B", "gemma-3-27b"),
+    ],
+)
+def test_spelling_and_releases_do_not_matter(text: str, preset: str) -> None:
+    assert names.target_name(text) == names.Named(preset)
+
+
+def test_an_unknown_version_takes_its_siblings_shape_and_says_so() -> None:
+    found = names.target_name("Qwen3.8-27B")
+    assert found is not None
+    assert found.kind == "inferred"
+    assert "27b" in found.name
+    assert names.target_name("Llama-9B") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "count"),
+    [("RTX4090", "rtx-4090", None), ("H100x8", "h100-sxm", 8), ("DGX B200 (8 GPUs)", "b200-sxm", 8),
+     ("RX7900XTX", "rx-7900-xtx", None), ("Gaudi 3", "gaudi3", None), ("GeForce 4090", "rtx-4090", None)],
+)
+def test_glued_and_trailing_counts(text: str, profile: str, count: int | None) -> None:
+    found = names.gpu_text(text)
+    assert found.profile == names.Named(profile)
+    assert found.count == count
+
+
+def test_months_in_words_and_versions_behind_a_v() -> None:
+    assert names.engine_text("vLLM (v0.9.1)").version == "0.9.1"
+    assert names.engine_text("SGLang (March 2026)").version == "0.5.6"
+    assert names.engine_text("vLLM main, Sep 2025").version == "0.0"
