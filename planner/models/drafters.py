@@ -134,17 +134,21 @@ def position_note(drafter: Drafter, context_tokens: int) -> Note | None:
                                      f"{context_tokens} tokens its acceptance falls or the engine refuses it")
 
 
-def drafter_weight_bytes(drafter: Drafter, *, tp: int = 1, ep: int = 1) -> float:
-    """Bytes of weights that the drafter adds on one GPU; what it shares with the target is not counted."""
+def drafter_weight_bytes(drafter: Drafter, *, tp: int = 1, ep: int = 1, attention_tp: int | None = None) -> float:
+    """Bytes of weights that the drafter adds on one GPU; what it shares with the target is not counted.
+
+    `attention_tp`: GPUs that share its attention, where fewer than `tp` do.
+    """
     network = drafter.network
     if network is None:
         return 0.0
     dtypes = network.weights
     fuse = drafter.fused_inputs * network.hidden * network.hidden * BYTES_PER_WEIGHT[dtypes.attention]
     if drafter.own_embedding:
-        return weight_bytes(network, tp=tp, ep=ep) + fuse
+        return weight_bytes(network, tp=tp, ep=ep, attention_tp=attention_tp) + fuse
     layers = sum(
-        group.count * layer_bytes(group.layer, network.hidden, dtypes, tp=tp, ep=ep) for group in network.groups
+        group.count * layer_bytes(group.layer, network.hidden, dtypes, tp=tp, ep=ep, attention_tp=attention_tp)
+        for group in network.groups
     )
     head = network.vocab * network.hidden / tp * BYTES_PER_WEIGHT[dtypes.lm_head] if drafter.own_head else 0.0
     markov = 2 * network.vocab * (drafter.markov_rank or 0) / tp * BYTES_PER_WEIGHT["bf16"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specplan.planner.arrays import Array, ArrayLike, pnorm
+from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import ONE_PASS, SERIAL, Drafter
 from specplan.planner.models.matrices import split
@@ -55,7 +55,9 @@ def drafting(
     if drafter.network is None:
         return Drafting(total_s=np.zeros(()), pass_ops=(), floor_s=0.0, passes=np.zeros(()))
     drafted = np.asarray(draft_len, dtype=float)
-    predicted = _predicted(drafter, drafter.network, deployment, drafted, batch, context_tokens, branches)
+    copies = drafter_copies(deployment)
+    share = ceil_div(batch, copies) if copies > 1 else batch
+    predicted = _predicted(drafter, drafter.network, deployment, drafted, share, context_tokens, branches)
     if drafter.measured_pass_s is None:
         return predicted
     return replace(predicted, total_s=predicted.passes * drafter.measured_pass_s)
@@ -107,10 +109,20 @@ def pass_ops(drafter: Drafter, network: Model, deployment: Deployment, work: Tok
     return ops
 
 
+def drafter_copies(deployment: Deployment) -> int:
+    """Sets of GPUs that draft for different sequences: above 1 under data-parallel attention with a small drafter."""
+    return min(deployment.dp_attention, deployment.tp // (deployment.drafter_tp or deployment.tp))
+
+
 def drafter_deployment(deployment: Deployment) -> Deployment:
-    """Where the drafter runs: on the target's GPUs or some of them, without pipeline or data-parallel attention."""
+    """Where one copy of the drafter runs: on the target's GPUs or some of them, without pipeline.
+
+    A data-parallel attention group drafts for the sequences it holds, as it verifies them: its scheduler sees no
+    others, and the module runs in the same process (SGLang, srt/speculative/eagle_worker_v2.py `draft_tp_context`).
+    """
     tp = deployment.drafter_tp or deployment.tp
-    return replace(deployment, tp=tp, ep=min(deployment.ep, tp), dp_attention=1, pp=1)
+    groups = max(1, deployment.dp_attention // drafter_copies(deployment))
+    return replace(deployment, tp=tp, ep=min(deployment.ep, tp), dp_attention=groups, pp=1)
 
 
 def markov_s(drafter: Drafter, network: Model, deployment: Deployment, batch: Array) -> Array:

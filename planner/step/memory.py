@@ -59,10 +59,9 @@ def memory(
     extra = 0.0
     if drafter is not None and drafter.network is not None:
         mine = drafter_deployment(deployment)
-        extra = drafter_weight_bytes(drafter, tp=mine.tp, ep=mine.ep)
+        extra = drafter_weight_bytes(drafter, tp=mine.tp, ep=mine.ep, attention_tp=mine.attention_tp)
         # each attention group keeps the drafter's cache of its own sequences, as it keeps the target's
-        sharing = tp if deployment.drafter_tp is None else mine.tp
-        per_sequence = per_sequence + drafter_kv_bytes(drafter, deployment.kv_dtype, slots, tp=sharing)
+        per_sequence = per_sequence + drafter_kv_bytes(drafter, deployment.kv_dtype, slots, tp=mine.attention_tp)
     usable = deployment.gpu.hardware.memory_bytes * deployment.path.constant("memory_fraction")
     room = np.maximum(usable - weights - extra, 0.0)
     # attention groups hold different sequences; the fullest decides

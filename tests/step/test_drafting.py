@@ -120,3 +120,32 @@ def test_eager_host_bounds_the_pass(llama_8b: Model, h200: Deployment) -> None:
     """Hugging Face eager: 0.49 ms per target layer whatever the GPU does."""
     eager = replace(h200, path=engine_path("transformers"))
     assert float(off_step(llama_8b, eager, 1, 200).step_s) == pytest.approx(32 * 0.49e-3 + 0.9e-3)
+
+
+def test_data_parallel_attention_splits_the_drafters_sequences_like_the_targets(h200: Deployment) -> None:
+    """Eight groups: the MTP layer of DeepSeek-V3 attends to 32 of 256 sequences on each GPU, with all 128 heads."""
+    target = load_model("deepseek-v3")
+    mtp = load_drafter("mtp", target)
+    together = replace(h200, tp=8, ep=8)
+    groups = replace(together, dp_attention=8)
+
+    def attention_s(deployment: Deployment, batch: float) -> float:
+        ops = drafting(mtp, deployment, 1.0, batch, 8192).pass_ops
+        return float(next(op.total_s for op in ops if op.name == "attention"))
+
+    layer = next(op for op in off_step(target, groups, 256, 8192).ops if op.name == "attention")
+    assert attention_s(groups, 256) == pytest.approx(float(layer.time.time_s))
+    assert attention_s(groups, 256) < 0.7 * attention_s(together, 256)
+    names = {op.name for op in drafting(mtp, groups, 1.0, 256, 8192).pass_ops}
+    assert "expert_alltoall" in names
+    assert "allreduce_attention" not in names
+
+
+def test_a_drafter_of_one_gpu_drafts_for_one_attention_group(h200: Deployment) -> None:
+    """Groups of one GPU with a drafter each: 8 groups of 4 sequences draft like one GPU with 4 sequences."""
+    eagle = load_drafter("eagle3", load_model("llama-3.1-70b"))
+    groups = replace(h200, tp=8, dp_attention=8, drafter_tp=1)
+    assert float(drafting(eagle, groups, 3.0, 32, 8000).total_s) == pytest.approx(
+        float(drafting(eagle, h200, 3.0, 4, 8000).total_s))
+    assert float(drafting(eagle, replace(h200, tp=8, drafter_tp=1), 3.0, 32, 8000).total_s) == pytest.approx(
+        float(drafting(eagle, h200, 3.0, 32, 8000).total_s))

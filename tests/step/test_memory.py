@@ -60,3 +60,6 @@ def test_data_parallel_attention_keeps_whole_drafter_heads_for_its_own_sequences
     groups = replace(h200, tp=8, ep=8, dp_attention=8)
     off, loaded = (memory(model, groups, drafter, 0, 256, 7999) for drafter in (None, load_drafter("eagle3", model)))
     assert float(loaded.cache_bytes - off.cache_bytes) == pytest.approx(32 * 8000 * 2 * 4 * 128 * 2)
+    together = memory(model, replace(h200, tp=8, ep=8), load_drafter("eagle3", model), 0, 256, 7999)
+    attention = (64 + 2 * 4) * 128 * 2 * 4096 + 64 * 128 * 4096     # q, k and v read two hidden states; o
+    assert float(loaded.drafter_bytes - together.drafter_bytes) == pytest.approx(attention * 2 * 7 / 8, rel=0.02)
