@@ -17,7 +17,7 @@ from specplan.planner.config.schema import Config
 from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.choose import Objective
 from specplan.planner.kernels.profile import load_gpu
-from specplan.planner.messages import InputError, Note, nearest
+from specplan.planner.messages import InputError, KeyPath, Note, nearest
 from specplan.planner.models.architecture import CompressedAttention, LatentAttention, Model, SoftmaxAttention
 from specplan.planner.models.counts import with_dtypes
 from specplan.planner.models.reader import load_model
@@ -136,23 +136,29 @@ def _engine_notes(name: str) -> list[Note]:
 
 def _check_parallel(config: Config, target: Model, faults: Faults) -> None:
     """Engines refuse groups that do not divide the heads; KV heads may be repeated, but only evenly."""
-    parallel = config.parallel
-    for name in ("ep", "dp_attention"):
-        value = getattr(parallel, name)
-        if parallel.tp % value:
-            faults.add(("parallel", name), f"{value} must divide tp = {parallel.tp}: these GPUs are among them")
-    tp = max(1, parallel.tp // parallel.dp_attention)
+    parallel, slo = config.parallel, config.workload.slo
+    places = [(parallel.tp, ("parallel", "tp")), *((tp, ("workload", "slo", "tp")) for tp in (slo.tp if slo else ()))]
+    for tp, place in places:
+        for name in ("ep", "dp_attention"):
+            value = getattr(parallel, name)
+            if tp % value:
+                at = ("parallel", name) if place[0] == "parallel" else place
+                faults.add(at, f"{value} must divide tp = {tp}: these GPUs are among them")
+        _check_heads(target, max(1, tp // parallel.dp_attention), place, faults)
+    if parallel.pp > target.layers:
+        faults.add(("parallel", "pp"), f"{parallel.pp} stages for {target.layers} layers")
+
+
+def _check_heads(target: Model, tp: int, place: KeyPath, faults: Faults) -> None:
     for mixer in {group.layer.mixer for group in target.groups}:
         if not isinstance(mixer, SoftmaxAttention | LatentAttention | CompressedAttention):
             continue
         if mixer.query_heads % tp:
             message = f"{tp} GPUs cannot share the {mixer.query_heads} query heads of {target.name} evenly"
-            faults.add(("parallel", "tp"), message)
+            faults.add(place, message)
         elif isinstance(mixer, SoftmaxAttention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
             message = f"{tp} GPUs can neither share nor repeat the {mixer.kv_heads} KV heads of {target.name} evenly"
-            faults.add(("parallel", "tp"), message)
-    if parallel.pp > target.layers:
-        faults.add(("parallel", "pp"), f"{parallel.pp} stages for {target.layers} layers")
+            faults.add(place, message)
 
 
 def _position_notes(config: Config, target: Model) -> list[Note]:
@@ -167,4 +173,8 @@ def _position_notes(config: Config, target: Model) -> list[Note]:
             "pipeline parallelism: check yours before planning on it"
         )
         notes.append(Note("pipeline-parallel", text))
+    slo = config.workload.slo
+    if slo is not None and slo.ttft_ms is not None and config.workload.disaggregated:
+        text = "workload.slo.ttft_ms is not planned for: other GPUs process prompts and give the first token"
+        notes.append(Note("ttft-elsewhere", text))
     return notes

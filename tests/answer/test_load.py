@@ -72,6 +72,13 @@ def test_disaggregated_decode_carries_no_prefill() -> None:
     assert load.rows[0].saturation_rate > load_of({"request_rate": 2.0}).rows[0].saturation_rate
 
 
+def test_a_first_token_target_belongs_to_other_gpus_under_disaggregation() -> None:
+    answer = recommend(config({"request_rate": 2.0, "disaggregated": True, "slo": {"ttft_ms": 500}}))
+    assert "ttft-elsewhere" in {note.code for note in answer.warnings}
+    assert answer.load is not None
+    assert answer.load.slo is None
+
+
 def test_too_much_is_said() -> None:
     load = load_of({"request_rate": 500.0})
     assert not any(row.carries for row in load.rows)
@@ -178,6 +185,7 @@ def test_bad_traces(tmp_path: Path, text: str, wanted: str) -> None:
     ({"request_rate": 1.0, "input_tokens": None}, "need input_tokens and output_tokens, or lengths.trace"),
     ({"request_rate": 1.0, "slo": {}}, "workload.slo: needs tpot_ms, ttft_ms or both"),
     ({"request_rate": 1.0, "slo": {"tpot_ms": 20, "percentile": 100}}, "workload.slo.percentile: must be below 100"),
+    ({"request_rate": 1.0, "slo": {"tpot_ms": 20, "tp": [4, 3]}}, "workload.slo.tp: 3 GPUs cannot share the 64 query"),
     ({"request_rate": 1.0, "prefix_hit": 1.0}, "workload.prefix_hit: must be below 1"),
     ({"request_rate": 1.0, "lengths": {"trace": "none.csv"}}, "none.csv: no such file"),
     ({"request_rate": 1.0, "lengths": {"trace": "a.csv", "output_variation": 1.0}}, "leave out input_variation"),
