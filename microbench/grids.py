@@ -129,7 +129,7 @@ def _cpu_grid(environment: Environment) -> Grid:
     core += [_draft_step(batch) for batch in (1, 8)]
     edges = _gemms(CPU_MATRICES[:4], (2, 3, 6, 8, 12, 32, 104), "fp32")
     pool = [*_gemms(CPU_MATRICES, (2, 3, 5, 6, 8, 10, 12, 24, 32, 48, 96, 128), "fp32"),
-            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 4096), (1, 2, 4), CPU_GROUPS, 13),
+            *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 2048), (1, 2, 4), CPU_GROUPS, 13),
                          head_dim=64)]
     return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
 

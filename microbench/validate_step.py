@@ -9,21 +9,16 @@ floor.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from specplan.microbench import decode_step
 from specplan.microbench.environment import describe, find_device
-from specplan.microbench.measurements import Environment, Measurements, differences, read_measurements
-from specplan.microbench.sweep import reference_point
-from specplan.microbench.sweep_plan import Point
-from specplan.microbench.sweep_point import Bench, measure_point
-from specplan.microbench.timing import StopRule, measure
+from specplan.microbench.measurements import Environment
+from specplan.microbench.step_timing import Built, MeasuredStep, Pace, beside, measure_steps
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.answer.resolve import Question, resolve
 from specplan.planner.arrays import Array
@@ -41,7 +36,6 @@ SMALL_KERNELS = 10          # of a layer of decode_step: 2 norms, 2 cache writes
 LAUNCH_PRIOR_S = 2e-6       # inside a CUDA graph, where no sweep lies beside the profile (kernels.md 2.4)
 CPU_WEIGHT_CACHES = 3.0     # layers are taken until the weights exceed this many last-level caches
 GPU_WEIGHT_BYTES = 8e9      # ... or this size on a GPU
-REPEATS_S = 0.25            # measured time of one step at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +73,7 @@ class StepValidation:
     choices: tuple[Choice, ...]
     layers: int
     model_layers: int
-    reference_spread: float     # largest over smallest repeat of plain decoding, minus 1
+    reference_spread: float     # largest over smallest median of plain decoding between rounds, minus 1
     pace: float | None          # time of the sweep's reference point now / during the sweep; None without a sweep
     notes: tuple[Note, ...] = ()
 
@@ -87,13 +81,6 @@ class StepValidation:
     def mean_error_pct(self) -> float:
         """Mean of |error| over all rows."""
         return float(np.mean([abs(row.error_pct) for row in self.rows]))
-
-    @property
-    def mean_error_at_pace_pct(self) -> float | None:
-        """Mean of |error| had the machine run at the pace of the sweep; None without a sweep beside the profile."""
-        if self.pace is None:
-            return None
-        return float(np.mean([abs(100.0 * (row.predicted_s * self.pace / row.measured_s - 1.0)) for row in self.rows]))
 
     @property
     def mean_regret(self) -> float | None:
@@ -129,11 +116,11 @@ def validate_step(
     shape = decode_step.shape_of(question.target, count)
     path = runner_path(question.deployment.gpu)
     deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1)
-    bench = _Built(target=decode_step.build(shape, environment, dtype),
+    bench = Built(target=decode_step.build(shape, environment, dtype),
                    drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
     cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]
-    before = _Pace.of(question.deployment.gpu, environment)
-    measured, spread = _measure(bench, cells, draft_lens, report or (lambda _done, _total: None), before)
+    before = Pace.of(question.deployment.gpu, environment)
+    measured, spread = measure_steps(bench, cells, draft_lens, report or (lambda _done, _total: None), before)
     rows = tuple(_predicted(target, deployment, replace(option.drafter, network=network, fused_inputs=0), measured))
     choices = () if option.acceptance is None else tuple(_choices(rows, option.acceptance))
     return StepValidation(rows=rows, choices=choices, layers=count, model_layers=question.target.layers,
@@ -142,12 +129,6 @@ def validate_step(
 
 
 # ---- what is built -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Built:
-    target: decode_step.Network
-    drafter: decode_step.Network
 
 
 def _dtype(question: Question, environment: Environment) -> str:
@@ -183,71 +164,6 @@ def _layers_that_fit(model: Model, environment: Environment) -> int:
     return min(model.layers, max(1, math.ceil(wanted / each)))
 
 
-# ---- timing --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    batch: int
-    context_tokens: int
-    draft_len: int | None
-    seconds: float
-
-
-def _measure(
-    bench: _Built, cells: Sequence[tuple[int, int]], draft_lens: Sequence[int], report: Callable[[int, int], None],
-    pace: _Pace,
-) -> tuple[list[_Measured], float]:
-    """Median seconds of every step in random order, and the spread of the first one repeated after each cell."""
-    shuffled = list(cells)
-    random.Random(0).shuffle(shuffled)
-    total = len(cells) * (1 + len(draft_lens))
-    found: list[_Measured] = []
-    repeats = []
-    for batch, tokens in shuffled:
-        pace.look()
-        timed = _cell(bench, batch, tokens, draft_lens)
-        repeats += [seconds for draft_len, seconds, again in timed if again or draft_len is None][:2]
-        found += [_Measured(batch, tokens, draft_len, seconds) for draft_len, seconds, again in timed if not again]
-        report(len(found), total)
-    spread = max(max(pair) / min(pair) - 1.0 for pair in zip(repeats[::2], repeats[1::2], strict=True))
-    return found, spread
-
-
-def _cell(
-    bench: _Built, batch: int, tokens: int, draft_lens: Sequence[int]
-) -> list[tuple[int | None, float, bool]]:
-    """Steps of one batch and context, off first and once more at the end."""
-    device = bench.target.environment.device
-    spare = max(draft_lens) + 1
-    caches = (decode_step.fill_cache(bench.target, batch=batch, context_tokens=tokens, spare=spare),
-              decode_step.fill_cache(bench.drafter, batch=batch, context_tokens=tokens, spare=spare))
-    order: list[int | None] = [None, *draft_lens]
-    random.Random(batch * tokens).shuffle(order)
-    rule = StopRule(budget_s=REPEATS_S, max_samples=40)
-    timed: list[tuple[int | None, float, bool]] = []
-    for position, draft_len in enumerate([None, *[item for item in order if item is not None], None]):
-        call = _step(bench, caches, batch, draft_len)
-        samples = measure(lambda _, call=call: call(), sets=1, device=device, rule=rule)  # type: ignore[misc]
-        timed.append((draft_len, float(np.median(samples.seconds)), position > len(draft_lens)))
-    return timed
-
-
-def _step(bench: _Built, caches: tuple[Any, Any], batch: int, draft_len: int | None) -> Callable[[], Any]:
-    """D passes of the drafter, then one pass of the target over 1 + D tokens per sequence."""
-    verify = decode_step.step(bench.target, caches[0], batch=batch, query_len=1 + (draft_len or 0))
-    if not draft_len:
-        return verify
-    propose = decode_step.step(bench.drafter, caches[1], batch=batch, query_len=1)
-
-    def call() -> Any:
-        for _ in range(draft_len):
-            propose()
-        return verify()
-
-    return call
-
-
 # ---- prediction ----------------------------------------------------------------------------------------------
 
 
@@ -265,48 +181,13 @@ def runner_path(gpu: GpuProfile) -> EnginePath:
 
 def launch_floor_s(gpu: GpuProfile) -> float:
     """Least time of a kernel by the measurements beside the profile; a prior where there are none."""
-    measured = _beside(gpu)
+    measured = beside(gpu)
     floors = [] if measured is None else [point.median_s for point in measured.timed if point.op == "launch"]
     return floors[0] if floors else LAUNCH_PRIOR_S
 
 
-@dataclass(slots=True)
-class _Pace:
-    """The reference point of the sweep beside the profile, timed again between the cells."""
-
-    then_s: float | None
-    point: Point | None
-    bench: Bench
-    now_s: list[float] = field(default_factory=list)
-
-    @staticmethod
-    def of(gpu: GpuProfile, environment: Environment) -> _Pace:
-        measured = _beside(gpu)
-        bench = Bench(environment=environment)
-        if measured is None or not measured.references or differences(measured.environment, environment):
-            return _Pace(then_s=None, point=None, bench=bench)
-        seconds = [repeat.median_s for repeat in measured.references]
-        return _Pace(then_s=float(np.median(seconds)), point=reference_point(environment), bench=bench)
-
-    def look(self) -> None:
-        """Time the reference point once more."""
-        if self.point is not None:
-            found = measure_point(self.point, self.bench, at_s=0.0, reference=True)
-            self.now_s += [found.median_s] if found.samples_s else []
-
-    def ratio(self) -> float | None:
-        """Time now over time during the sweep."""
-        return float(np.median(self.now_s)) / self.then_s if self.then_s and self.now_s else None
-
-
-def _beside(gpu: GpuProfile) -> Measurements | None:
-    """The measurements that lie beside a profile of a sweep."""
-    file = None if gpu.file is None else gpu.file.parent / "measurements.jsonl"
-    return read_measurements(file) if file is not None and file.exists() else None
-
-
 def _predicted(
-    target: Model, deployment: Deployment, drafter: Drafter, measured: Sequence[_Measured]
+    target: Model, deployment: Deployment, drafter: Drafter, measured: Sequence[MeasuredStep]
 ) -> Iterator[StepRow]:
     for item in measured:
         if item.draft_len is None:
@@ -319,10 +200,13 @@ def _predicted(
 
 
 def _choices(rows: Sequence[StepRow], acceptance: Acceptance) -> Iterator[Choice]:
-    """Per cell: D by predicted tokens per second, D by measured ones, and the measured loss of the first."""
+    """Per cell: D by predicted tokens per second, D by measured ones, and the measured loss of the first.
+
+    D = 0 is plain decoding here (no host, no idle drafter), so it is no choice of its own.
+    """
     cells = dict.fromkeys((row.batch, row.context_tokens) for row in rows)
     for batch, tokens in cells:
-        mine = [row for row in rows if (row.batch, row.context_tokens) == (batch, tokens)]
+        mine = [row for row in rows if (row.batch, row.context_tokens) == (batch, tokens) and row.draft_len != 0]
         lengths: Array = acceptance_length(acceptance, np.array([float(row.draft_len or 0) for row in mine]))
         predicted = [float(length) / row.predicted_s for length, row in zip(lengths, mine, strict=True)]
         measured = [float(length) / row.measured_s for length, row in zip(lengths, mine, strict=True)]
@@ -340,8 +224,8 @@ def _notes(
     if acceptance is None:
         notes.append(Note("no-acceptance", "no acceptance in the configuration: the regret of the chosen D is unknown"))
     if spread > 0.10:
-        notes.append(Note("unstable-machine", f"plain decoding repeated after each cell differed by up to "
-                                              f"{spread:.0%}: something else ran beside it"))
+        notes.append(Note("unstable-machine", f"plain decoding differed by up to {spread:.0%} from round to "
+                                              "round: something else ran beside it"))
     return tuple(notes)
 
 

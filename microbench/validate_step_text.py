@@ -15,7 +15,7 @@ def validation_json(result: StepValidation) -> dict[str, Any]:
         "choices": [{"batch": choice.batch, "context_tokens": choice.context_tokens, "chosen": choice.chosen,
                      "best": choice.best, "regret": choice.regret} for choice in result.choices],
         "layers": result.layers, "model_layers": result.model_layers, "mean_error_pct": result.mean_error_pct,
-        "mean_error_at_pace_pct": result.mean_error_at_pace_pct, "pace": result.pace,
+        "pace": result.pace,
         "mean_regret": result.mean_regret, "reference_spread": result.reference_spread,
         "notes": [note.message for note in result.notes],
     }
@@ -27,15 +27,13 @@ def validation_text(result: StepValidation) -> str:
     lines += [_row(row) for row in sorted(result.rows, key=_order)]
     lines.append("")
     lines += [_choice(choice) for choice in sorted(result.choices, key=lambda item: (item.batch, item.context_tokens))]
-    score = f"mean error of the step {result.mean_error_pct:.1f} %"
-    if result.pace is not None and result.mean_error_at_pace_pct is not None:
-        score += (f" ({result.mean_error_at_pace_pct:.1f} % at the sweep's pace: its reference point takes "
-                  f"{result.pace:.2f} times as long now)")
-    lines.append(score)
+    lines.append(f"mean error of the step {result.mean_error_pct:.1f} %")
     if result.mean_regret is not None:
         lines.append(f"mean regret of the chosen D {100 * result.mean_regret:.1f} %")
     lines.append(f"{result.layers} of {result.model_layers} layers; plain decoding repeated within "
                  f"{100 * result.reference_spread:.0f} %")
+    if result.pace is not None:
+        lines.append(f"the sweep's reference point takes {result.pace:.2f} times as long as during the sweep")
     lines += [f"note: {note.message}" for note in result.notes]
     return "\n".join(lines) + "\n"
 

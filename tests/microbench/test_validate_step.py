@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from specplan.microbench.journal import append, open_journal
 from specplan.microbench.measured_base import base_profile
 from specplan.microbench.measurements import Measurement, environment_id
 from specplan.microbench.validate_step import StepRow, StepValidation
+from specplan.microbench.validate_step_text import validation_json, validation_text
 from specplan.planner.acceptance.forms import from_alpha
 from specplan.planner.kernels.profile import dump_profile, load_gpu
 from specplan.planner.messages import InputError
@@ -71,13 +71,16 @@ def test_regret_is_what_the_predicted_choice_loses_by_the_clock() -> None:
     assert choice.regret == pytest.approx(1 - (1.75 / 1.5) / (1.5 / 1.2))
 
 
-def test_errors_are_relative_to_the_measurement_and_can_be_put_to_the_sweeps_pace() -> None:
+def test_errors_are_relative_to_the_measurement() -> None:
     result = StepValidation(rows=(row(None, 2.0, 1.0), row(1, 1.0, 1.5)), choices=(), layers=1, model_layers=1,
                             reference_spread=0.0, pace=2.0)
     assert result.mean_error_pct == pytest.approx(50.0)
-    assert result.mean_error_at_pace_pct == pytest.approx((0 + 200) / 2)
     assert result.mean_regret is None
-    assert dataclasses.replace(result, pace=None).mean_error_at_pace_pct is None
+    text = validation_text(result)
+    assert "mean error of the step 50.0 %" in text
+    assert "takes 2.00 times as long" in text
+    assert validation_json(result)["rows"][0] == {
+        "batch": 1, "context_tokens": 10, "draft_len": None, "measured_s": 2.0, "predicted_s": 1.0}
 
 
 def test_a_small_step_is_built_timed_and_predicted(profile: Path) -> None:
