@@ -62,7 +62,8 @@ def assess(measured: Measurements, pool: Sequence[Point]) -> tuple[list[Point], 
         points, wanted = asked.get(_name(rows), ([], None))
         fitted = _fitted(rows, target, hardware)
         if fitted is None:
-            states.append(State(name=label, points=len(rows), error_pct=None))
+            if points:      # nothing more is wanted of a kernel without an equation, or of a second choice
+                states.append(State(name=label, points=len(rows), error_pct=None))
             ranked += [(float("inf"), point) for point in points[:BATCH]]
             continue
         fit, model = fitted

@@ -26,6 +26,7 @@ def summary(measured: Measurements, fit: FitReport, notes: Sequence[Note]) -> st
     for fitted in fit.fitted:
         lines += [*_kernel(fitted, fit.profile.hardware), ""]
     lines += [f"no equation: {item.rows.name} ({len(item.rows)} points): {item.reason}" for item in fit.unfitted]
+    lines += _warm(measured.timed)
     lines += _skipped(measured.skipped)
     lines += [f"note: {note.message}" for note in notes]
     return "\n".join(lines).rstrip() + "\n"
@@ -92,6 +93,19 @@ def predict(fitted: Fitted, rows: Slice, hardware: Hardware) -> Array:
 def _time(seconds: float) -> str:
     digits = max(0, 2 - math.floor(math.log10(seconds * 1e6))) if seconds > 0 else 0
     return f"{seconds * 1e6:.{digits}f} us"
+
+
+def _warm(points: Sequence[Measurement]) -> list[str]:
+    """The same call with its operands left in the cache: what tables that loop on one buffer show, and plans do not."""
+    cold = {point.key: point for point in points if point.cold}
+    lines = []
+    for point in points:
+        twin = cold.get(point.key.removesuffix("warm") + "cold")
+        if not point.cold and twin is not None:
+            shape = " ".join(f"{name}={value}" for name, value in point.shape.items())
+            lines.append(f"operands in cache: {point.kernel} {shape}: {_time(point.median_s)} warm, "
+                         f"{_time(twin.median_s)} cold ({twin.median_s / point.median_s:.2f} times)")
+    return lines
 
 
 def _skipped(points: Sequence[Measurement]) -> list[str]:

@@ -147,7 +147,9 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
     found = measured(noise=0.02)
     skipped = dataclasses.replace(timed(cases.copy(moved_bytes=8), "flash-attn-3", 1.0), samples_s=(),
                                   skipped="not here")
-    found = dataclasses.replace(found, points=(*found.points, skipped, skipped))
+    walk = next(point for point in found.points if point.op == "attention")
+    warm = dataclasses.replace(walk, cold=False, samples_s=(walk.median_s / 2,))
+    found = dataclasses.replace(found, points=(*found.points, skipped, skipped, warm))
     text = summary(found, fit_measured(found, base_profile(found), splits=("a",)), [Note("x", "something to know")])
     assert "says nothing about a GPU" in text
     assert "any-torch-onednn weight_dtype=fp32: 24 points" in text
@@ -156,3 +158,5 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
     assert "predicted" in text
     assert "skipped: flash-attn-3 (2 points): not here" in text
     assert "note: something to know" in text
+    assert "operands in cache: torch-packed batch=1" in text
+    assert "cold (2.00 times)" in text
