@@ -169,6 +169,7 @@ def _overhead(plan: Plan, choice: Choice, batch: int, context: int) -> Guideline
         lengths=lengths,
         batch=plan.question.batch[batch],
         serial=serial,
+        known_draft_len=0 if value.acceptance is None else value.acceptance.known_draft_len,
     )
 
 

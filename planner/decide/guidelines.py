@@ -119,9 +119,12 @@ def draft_overhead(
     lengths: list[float] | None,
     batch: int,
     serial: bool,
+    known_draft_len: int,
 ) -> Guideline:
     """G4: at low latency raise D only while AL(D)/(1 + rho*D) still rises; rho = draft layers / target layers.
 
+    A value that is largest at the last of `draft_lens` has no peak among them: acceptance is known no further than
+    `known_draft_len`, or longer drafts were not weighed.
     `share_per_token` is the model's own cost of one drafted token in units of a plain step, which includes heads,
     launches and pass floors that rho leaves out.
     """
@@ -135,7 +138,11 @@ def draft_overhead(
     best = max(range(len(estimate)), key=lambda row: (estimate[row], -row))
     applies = batch <= LOW_LATENCY_BATCH
     where = "low latency" if applies else f"batch {batch} is no longer the low-latency end"
-    finding = f"AL/(1 + rho*D) peaks at D = {draft_lens[best]} ({estimate[best]:.2f}x); {compare}; {where}"
+    at = f"D = {draft_lens[best]} ({estimate[best]:.2f}x)"
+    last = "with known acceptance" if draft_lens[best] >= known_draft_len else "weighed"
+    rising = 0 < best == len(draft_lens) - 1
+    shape = f"still rises at {at}, the last draft length {last}" if rising else f"peaks at {at}"
+    finding = f"AL/(1 + rho*D) {shape}; {compare}; {where}"
     return Guideline(id="G4", applies=applies, draft_len=draft_lens[best], finding=finding)
 
 

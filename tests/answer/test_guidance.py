@@ -50,3 +50,10 @@ def test_llama_cpp_names_its_own_law_and_no_kernel_of_another_engine(tmp_path: P
     assert not any(guideline.applies for guideline in found.guidelines[:3])
     assert "unpack the weights for every row" in found.guidelines[0].finding
     assert not {"kv-reread", "kernel-of-other-engine", "kernel-cliff-fa2-verify"} & {w.code for w in found.warnings}
+
+
+def test_g4_does_not_call_the_end_of_what_is_known_a_peak(tmp_path: Path) -> None:
+    """A lookup has no draft layers, so AL itself is weighed, and that rises as far as it is known: to D = 4."""
+    finding = answer(tmp_path, "llama-3.1-8b", "h200-sxm").guidelines[3].finding
+    assert "still rises at D = 4 (2.10x), the last draft length with known acceptance" in finding
+    assert "peaks" not in finding

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specplan.planner.decide.guidelines import (
+    Guideline,
     attention_tile,
     draft_overhead,
     gemm_ridge,
@@ -59,18 +60,23 @@ def test_g1_says_that_experts_are_not_free_kernels_md_2_2() -> None:
 def test_g4_weighs_al_against_rho_d() -> None:
     """alpha 0.5 and rho 0.1: AL/(1 + 0.1 D) = 1, 1.364, 1.458, 1.442, 1.384: the peak is at D = 2."""
     lengths = [1.0, 1.5, 1.75, 1.875, 1.9375]
-    found = draft_overhead(
-        depth_ratio=0.1, share_per_token=0.2, draft_lens=[0, 1, 2, 3, 4], lengths=lengths, batch=1, serial=True
-    )
+
+    def weighed(lengths: list[float] | None, *, serial: bool = True, known: int = 4) -> Guideline:
+        return draft_overhead(depth_ratio=0.1, share_per_token=0.2, draft_lens=[0, 1, 2, 3, 4][:len(lengths or [1.0])],
+                              lengths=lengths, batch=1, serial=serial, known_draft_len=known)
+
+    found = weighed(lengths)
     assert found.draft_len == 2
     assert found.applies
-    one_pass = draft_overhead(
-        depth_ratio=0.1, share_per_token=0.2, draft_lens=[0, 1, 2, 3, 4], lengths=lengths, batch=1, serial=False
-    )
+    assert "peaks at D = 2 (1.46x)" in found.finding
+    one_pass = weighed(lengths, serial=False)
     assert one_pass.draft_len == 4
-    assert not draft_overhead(
-        depth_ratio=0.1, share_per_token=0.2, draft_lens=[0], lengths=None, batch=1, serial=True
-    ).applies
+    assert "still rises at D = 4 (1.76x), the last draft length with known acceptance" in one_pass.finding
+    assert "still rises at D = 4 (1.76x), the last draft length weighed" in weighed(
+        lengths, serial=False, known=8).finding
+    assert "peaks at D = 0" in weighed([1.0, 1.05], known=1).finding
+    assert "peaks at D = 0" in weighed([1.0], known=1).finding
+    assert not weighed(None).applies
 
 
 def test_g5_ranks_mechanisms_only_when_there_are_several() -> None:
