@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -52,15 +53,16 @@ class LoadedConfig:
         return _placed(fault, self.document, self.options)
 
 
-def load_config(
-    source: str | Path | Mapping[str, Any] | LoadedConfig, overrides: Overrides | None = None
-) -> LoadedConfig:
+def load_config(source: object, overrides: Overrides | None = None) -> LoadedConfig:
     """Read whatever a caller has: a path, a mapping, or a configuration that is already loaded."""
     if isinstance(source, LoadedConfig):
         return source
     if isinstance(source, Mapping):
         return config_from_mapping(source, overrides)
-    return read_config(source, overrides)
+    if isinstance(source, str | os.PathLike):
+        return read_config(source if isinstance(source, str) else Path(source), overrides)
+    accepted = "the path of a cfg.yaml or config.json, or a mapping of the same keys"
+    raise InputError(f"a configuration must be {accepted}, not {shown(source)}")
 
 
 def read_config(path: str | Path, overrides: Overrides | None = None) -> LoadedConfig:

@@ -249,3 +249,9 @@ def test_local_gpu_reads_nvidia_smi(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(subprocess.TimeoutExpired("x", 1)))
     assert local.local_gpu() is None
+
+
+@pytest.mark.parametrize(("source", "named"), [(None, "nothing"), (3, "3"), (["cfg.yaml"], "a list")])
+def test_what_is_no_configuration_is_refused_with_what_is_one(source: object, named: str) -> None:
+    with pytest.raises(InputError, match=rf"path of a cfg\.yaml or config\.json, or a mapping .*, not {named}$"):
+        load_config(source)
