@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length, interval
-from specplan.planner.acceptance.estimate import Tier, average, choose, others_than, pooled
+from specplan.planner.acceptance.estimate import Tier, averaged, choose, others_than, pooled
 from specplan.planner.acceptance.forms import from_lengths
 from specplan.planner.acceptance.library import LibraryCurve, acceptance, library, target_key
 
@@ -77,7 +77,7 @@ def leave_heads_out(draft_len: int = DRAFT_LEN) -> tuple[LeftOut, ...]:
                   and one.domain == curve.domain and target_key(one.target) == target_key(curve.target)]
         if others and curve.mechanism != "mtp":     # an MTP drafter comes with its target
             known = [one for one in library() if one.mechanism == curve.mechanism]
-            estimate = average(pooled(others), pooled(others_than(known, domain=curve.domain, target=curve.target)))
+            estimate = averaged(others, others_than(known, domain=curve.domain, target=curve.target))
             found.append(_left_out(curve, "same_target", estimate, draft_len))
     return tuple(found)
 

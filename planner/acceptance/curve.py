@@ -56,6 +56,7 @@ class Acceptance:
     spread: float = 0.0
     per_block: bool = False
     contexts: tuple[tuple[float, Acceptance], ...] = ()     # (context_tokens, curve), rising
+    curves: tuple[str, ...] = ()        # ids of all library curves behind an estimate
     labels: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 

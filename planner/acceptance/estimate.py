@@ -1,10 +1,11 @@
 """Estimate the acceptance of a mechanism, a text and a target from the library's curves.
 
 An estimate takes the curve of the same target and drafter where there is one, else the median over targets of the
-nearest kind of text that three targets at least were measured on. A curve of the same target with another drafter is
-averaged with that median: alone it is the worse estimate of the two (two EAGLE-3 heads of one target differ more than
-two targets do). How wrong an estimate is was learned by leaving each target out in turn (`accuracy.py`); that is the
-spread it carries.
+nearest kind of text that three targets at least were measured on. Where a related kind was measured at all, other
+kinds are left out. A curve of the same target with another drafter is averaged with that median: alone it is the worse
+estimate of the two (two EAGLE-3 heads of one target differ more than two targets do). Other kinds of text never enter
+that average: what a lookup accepts depends on the text above all, 1.2 tokens per step on one and 4.7 on another. How
+wrong an estimate is was learned by leaving each target out in turn (`accuracy.py`); that is the spread it carries.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ENOUGH_TARGETS = 3
 STAND_INS = {"p_eagle": "eagle3", "suffix": "ngram"}    # not measured on its own; the stand-in is named in the notes
 LIKE: dict[Tier, str] = {
     "same_drafter": "this target and drafter",
-    "same_target": "this target with other drafters, averaged with other targets",
+    "same_target": "this target with other drafters",
     "domain": "other targets, the same kind of text", "family": "other targets, a related kind of text",
     "mechanism": "other targets and other kinds of text",
 }
@@ -56,17 +57,19 @@ def nearest_curve(mechanism: str, *, domain: str, target: str | None = None,
         kinds = sorted({*families(), *(member for members in families().values() for member in members)})
         raise InputError(f"unknown domain '{domain}'{nearest(domain, kinds)}; known: {', '.join(sorted(families()))}")
     tier, chosen = choose(known, domain=domain, target=target, drafter=drafter)
-    estimate = pooled(chosen)
-    if tier == "same_target":
-        estimate = average(estimate, pooled(others_than(known, domain=domain, target=target)))
+    others = others_than(known, domain=domain, target=target) if tier == "same_target" else ()
+    estimate = averaged(chosen, others)
+    used = (*chosen, *others)
+    like = f"{LIKE[tier]}, averaged with other targets" if others else LIKE[tier]
     spread = _spread(tier, chosen)
-    notes = [Note("acceptance_from_library", _assumed(mechanism, domain, target, tier, chosen, spread))]
+    notes = [Note("acceptance_from_library", _assumed(mechanism, domain, target, like, used, spread))]
     if measured != mechanism:
         notes.append(Note("acceptance_stand_in", f"{mechanism} has no curves of its own: {measured} stands in"))
     labels = {"mechanism": mechanism, "domain": domain}
-    source = f"library, {LIKE[tier]} ({len(chosen)} curve{'s' if len(chosen) > 1 else ''}: {_ids(chosen)})"
+    source = f"library, {like} ({len(used)} curve{'s' if len(used) > 1 else ''}: {_ids(used)})"
     return dataclasses.replace(
         estimate, spread=max(spread, estimate.spread), source=source, labels=labels, notes=(*estimate.notes, *notes),
+        curves=tuple(curve.id for curve in used),
         per_block=mechanism in IN_BLOCKS and any(acceptance(curve).per_block for curve in chosen)), tuple(notes)
 
 
@@ -85,12 +88,11 @@ def choose(known: Sequence[LibraryCurve], *, domain: str, target: str | None,
             return "same_drafter", tuple(named)
         if own:
             return "same_target", tuple(own)
-    tiers: tuple[tuple[Tier, list[LibraryCurve]], ...] = (("domain", exact), ("family", related),
-                                                           ("mechanism", list(known)))
-    for tier, curves in tiers:
-        if len({target_key(curve.target) for curve in curves}) >= ENOUGH_TARGETS:
-            return tier, tuple(curves)
-    return next((tier, tuple(curves)) for tier, curves in tiers if curves)
+    if len({target_key(curve.target) for curve in exact}) >= ENOUGH_TARGETS:
+        return "domain", tuple(exact)
+    if related:
+        return "domain" if related == exact else "family", tuple(related)
+    return "mechanism", tuple(known)
 
 
 def _of_target(curves: Sequence[LibraryCurve], target: str) -> list[LibraryCurve]:
@@ -98,9 +100,15 @@ def _of_target(curves: Sequence[LibraryCurve], target: str) -> list[LibraryCurve
 
 
 def others_than(known: Sequence[LibraryCurve], *, domain: str, target: str | None) -> tuple[LibraryCurve, ...]:
-    """The nearest curves of other targets; those of all targets where there is no other."""
+    """The nearest curves of other targets on this or a related kind of text; none where there are none."""
     others = [curve for curve in known if target is None or target_key(curve.target) != target_key(target)]
-    return choose(others or known, domain=domain, target=None)[1]
+    tier, nearest_others = choose(others, domain=domain, target=None)
+    return () if tier == "mechanism" else nearest_others
+
+
+def averaged(own: Sequence[LibraryCurve], others: Sequence[LibraryCurve]) -> Acceptance:
+    """The target's own curves and those of others, weighing the same; the own alone where there are no others."""
+    return average(pooled(own), pooled(others)) if others else pooled(own)
 
 
 def average(one: Acceptance, other: Acceptance) -> Acceptance:
@@ -156,14 +164,14 @@ def _weighted_median(values: Array, weights: Array) -> float:
     return float(np.interp(weights.sum() / 2, reached, values[order]))
 
 
-def _assumed(mechanism: str, domain: str, target: str | None, tier: Tier, chosen: Sequence[LibraryCurve],
+def _assumed(mechanism: str, domain: str, target: str | None, like: str, chosen: Sequence[LibraryCurve],
              spread: float) -> str:
     targets = sorted({curve.target for curve in chosen})
     named = ", ".join(targets[:4]) + (f" and {len(targets) - 4} more" if len(targets) > 4 else "")
     return (f"acceptance of {mechanism} on {domain}{f' for {target}' if target else ''} is not measured here but taken "
-            f"from the library: {LIKE[tier]} ({named}); AL - 1 of such an estimate is off by {spread:.0%} (one "
+            f"from the library: {like} ({named}); AL - 1 of such an estimate is off by {spread:.0%} (one "
             "standard deviation, learned by leaving targets out)")
 
 
 def _ids(curves: Sequence[LibraryCurve]) -> str:
-    return ", ".join(curve.id for curve in curves[:3]) + (", ..." if len(curves) > 3 else "")
+    return ", ".join(curve.id for curve in curves[:3]) + (f" and {len(curves) - 3} more" if len(curves) > 3 else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from specplan.planner.acceptance.curve import Acceptance
@@ -95,4 +95,12 @@ def library_estimate(mechanism: str, domain: str | Mapping[str, float], target: 
 
     if isinstance(domain, str):
         return nearest_curve(mechanism, domain=domain, target=target)[0]
-    return mix([(share, nearest_curve(mechanism, domain=kind, target=target)[0]) for kind, share in domain.items()])
+    parts = [(kind, share, nearest_curve(mechanism, domain=kind, target=target)[0]) for kind, share in domain.items()]
+    source = "mix: " + "; ".join(f"{share:g} {kind}: {part.source}" for kind, share, part in parts)
+    mixed = mix([(share, part) for _, share, part in parts], source=source)
+    return replace(
+        mixed,
+        spread=max(part.spread for *_, part in parts),
+        curves=tuple(dict.fromkeys(curve for *_, part in parts for curve in part.curves)),
+        notes=(*mixed.notes, *dict.fromkeys(note for *_, part in parts for note in part.notes)),
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.usage import usage_notes
 from specplan.planner.answer.advice import adaptive_notes
 from specplan.planner.answer.plan import Plan
@@ -49,7 +50,7 @@ def provenance(plan: Plan) -> tuple[Provenance, ...]:
         text = f"{skew.value:g} ({skew.low:g} to {skew.high:g})"
         found.append(Provenance(parameter="moe_skew", value=text, source=skew.evidence))
     for option in question.options:
-        source = "not given" if option.acceptance is None else option.acceptance.source
+        source = "not given" if option.acceptance is None else _acceptance_source(option.acceptance)
         found.append(Provenance(parameter="acceptance", value=option.drafter.name, source=source))
         if option.drafter.source:
             name = option.drafter.name
@@ -137,6 +138,12 @@ def _at(array: Array, plan: Plan, batch: int, context: int) -> float:
 
 def _label(used: KernelUsed) -> str:
     return f"{used.id} {used.version}".strip()
+
+
+def _acceptance_source(acceptance: Acceptance) -> str:
+    """The source; where it names some of many library curves, all of them."""
+    unnamed = [curve for curve in acceptance.curves if curve not in acceptance.source]
+    return f"{acceptance.source}; all curves: {', '.join(acceptance.curves)}" if unnamed else acceptance.source
 
 
 def _evidence_text(evidence: Evidence) -> str:

@@ -26,6 +26,7 @@ from specplan.planner.acceptance.library import (
     library_curve,
     load_curve,
 )
+from specplan.planner.answer.acceptances import library_estimate
 from specplan.planner.messages import InputError
 
 
@@ -88,6 +89,23 @@ def test_interval_widens_with_the_distance() -> None:
     assert few.spread == learned_spread()["mechanism"]
 
 
+def test_other_kinds_of_text_do_not_enter_an_estimate_and_every_curve_is_named() -> None:
+    # a lookup accepts what the text repeats: 1.5 tokens per step in this target's chat, 4.7 in another's translation
+    own, _ = nearest_curve("ngram", domain="chat", target="llama-3.1-8b")
+    measured = load_curve("sdbench-llama31-8b-ngram-sharegpt")
+    assert own.curves == (measured.id,)
+    assert float(acceptance_length(own, 20.0)) == pytest.approx(measured.acceptance_length[-1], abs=0.1)
+    for target in (None, "llama-3.1-8b"):               # one target only: still no other kind of text
+        few, _ = nearest_curve("ngram", domain="math", target=target)
+        assert few.curves == ("sdbench-llama31-8b-ngram-gsm8k",)
+    both, _ = nearest_curve("eagle3", domain="mtbench", target="llama-3.1-8b")
+    targets = {load_curve(curve).target.lower() for curve in both.curves}
+    assert "llama-3.1-8b-instruct" in targets           # averaged with others: those are named too
+    assert len(targets) > 3
+    assert {family_of(load_curve(curve).domain) for curve in both.curves} == {"chat"}
+    assert f"{len(both.curves)} curves" in both.source
+
+
 def test_mechanism_without_curves_has_a_stand_in_that_is_named() -> None:
     _, notes = nearest_curve("suffix", domain="chat")
     assert [note.code for note in notes] == ["acceptance_from_library", "acceptance_stand_in"]
@@ -113,3 +131,13 @@ def test_left_out_targets_are_predicted_and_covered_as_promised() -> None:
 def test_families_do_not_overlap() -> None:
     members = [member for group in families().values() for member in group]
     assert len(members) == len(set(members))
+
+
+def test_a_mix_of_kinds_carries_the_doubt_and_the_curves_of_its_parts() -> None:
+    kinds = {"chat": 0.7, "math": 0.3}
+    mixed = library_estimate("eagle3", kinds, "llama-3.1-8b")
+    parts = [library_estimate("eagle3", kind, "llama-3.1-8b") for kind in kinds]
+    assert mixed.spread == max(part.spread for part in parts)
+    assert set(mixed.curves) == {curve for part in parts for curve in part.curves}
+    assert all(part.source in mixed.source for part in parts)
+    assert {note.code for note in mixed.notes} >= {"acceptance_from_library"}
