@@ -11,6 +11,7 @@ from specplan.planner.answer.doubts import robustness
 from specplan.planner.answer.evidence import all_measured, provenance, warnings
 from specplan.planner.answer.guidance import guidelines
 from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.room import room
 from specplan.planner.answer.schedules import schedule_of
 from specplan.planner.answer.types import Answer, GpuSummary, TargetSummary, Workload
 from specplan.planner.models.counts import active_parameters, parameters
@@ -43,6 +44,7 @@ def build_answer(plan: Plan) -> Answer:
         warnings=warnings(plan),
         provenance=provenance(plan),
         schedule=schedule_of(plan),
+        room=room(plan, found),
         anchoring=question.anchoring,
     )
     return replace(answer, deployment=deployment_plan(plan, answer), robustness=robustness(plan, batch, context))

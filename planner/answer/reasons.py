@@ -16,6 +16,8 @@ def reasons(plan: Plan, choice: Choice, batch: int, context: int) -> tuple[str, 
         return ("no drafter was given and none is known for this target: add one under `drafters:`",)
     if all(value.acceptance_length is None for value in plan.values):
         return (_without_acceptance(plan, batch, context),)
+    if choice.drafter is None and not np.broadcast_to(plan.off.memory.fits, _shape(plan))[0, batch, context]:
+        return ("the target itself does not fit in memory here, with or without a drafter",)
     if choice.drafter is None or choice.row is None:
         return (_why_off(plan, batch, context),)
     value = plan.values[choice.drafter]
@@ -23,6 +25,10 @@ def reasons(plan: Plan, choice: Choice, batch: int, context: int) -> tuple[str, 
     told += _why_not_more(value, choice, plan, batch, context)
     other = _runner_up(plan, choice, batch, context)
     return (*told, *other)
+
+
+def _shape(plan: Plan) -> tuple[int, int, int]:
+    return 1, plan.off.batch.size, plan.off.context_tokens.size
 
 
 def _column(array: Array, value: DrafterValue, batch: int, context: int) -> Array:

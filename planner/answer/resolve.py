@@ -17,7 +17,7 @@ from specplan.planner.config.schema import Config
 from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.choose import Objective
 from specplan.planner.kernels.profile import load_gpu
-from specplan.planner.messages import InputError, KeyPath, Note, nearest
+from specplan.planner.messages import InputError, Note, nearest
 from specplan.planner.models.architecture import CompressedAttention, LatentAttention, Model, SoftmaxAttention
 from specplan.planner.models.counts import with_dtypes
 from specplan.planner.models.reader import load_model
@@ -144,21 +144,24 @@ def _check_parallel(config: Config, target: Model, faults: Faults) -> None:
             if tp % value:
                 at = ("parallel", name) if place[0] == "parallel" else place
                 faults.add(at, f"{value} must divide tp = {tp}: these GPUs are among them")
-        _check_heads(target, max(1, tp // parallel.dp_attention), place, faults)
+        for message in head_faults(target, max(1, tp // parallel.dp_attention)):
+            faults.add(place, message)
     if parallel.pp > target.layers:
         faults.add(("parallel", "pp"), f"{parallel.pp} stages for {target.layers} layers")
 
 
-def _check_heads(target: Model, tp: int, place: KeyPath, faults: Faults) -> None:
+def head_faults(target: Model, tp: int) -> list[str]:
+    """Why `tp` GPUs cannot share the attention heads: they must divide; KV heads may be repeated, but only evenly."""
+    found = []
     for mixer in {group.layer.mixer for group in target.groups}:
         if not isinstance(mixer, SoftmaxAttention | LatentAttention | CompressedAttention):
             continue
         if mixer.query_heads % tp:
-            message = f"{tp} GPUs cannot share the {mixer.query_heads} query heads of {target.name} evenly"
-            faults.add(place, message)
+            found.append(f"{tp} GPUs cannot share the {mixer.query_heads} query heads of {target.name} evenly")
         elif isinstance(mixer, SoftmaxAttention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
-            message = f"{tp} GPUs can neither share nor repeat the {mixer.kv_heads} KV heads of {target.name} evenly"
-            faults.add(place, message)
+            text = f"{tp} GPUs can neither share nor repeat the {mixer.kv_heads} KV heads of {target.name} evenly"
+            found.append(text)
+    return found
 
 
 def _position_notes(config: Config, target: Model) -> list[Note]:

@@ -145,6 +145,21 @@ class ScheduleAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Memory of one GPU where plain decoding does not fit in all cells; bytes of the least demanding cell."""
+
+    fits: bool                                  # in any cell
+    batch: int
+    context_tokens: int
+    weights_bytes: float
+    cache_bytes: float
+    usable_bytes: float
+    largest_batch: tuple[tuple[int, int], ...]  # (context, largest batch that fits)
+    finding: str
+    remedies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """Everything that `specplan recommend` knows. The headline cell is the one that the summary speaks of."""
 
@@ -161,6 +176,7 @@ class Answer:
     deployment: DraftPlan | None = None     # what the engines' configuration writers take
     robustness: Robustness | None = None    # of the headline cell, where acceptance is known
     anchoring: Anchoring | None = None      # multipliers and residuals from the user's own measurements
+    room: Room | None = None                # where some cell does not fit in memory
     load: LoadAnswer | None = None          # under a request rate, a number of users or a latency target
 
     @property

@@ -31,6 +31,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "schedule": _schedule(answer),
         "robustness": plain(answer.robustness),
         "anchoring": plain(answer.anchoring),
+        "room": plain(answer.room),
         "load": plain(answer.load),
     }
 

@@ -39,9 +39,17 @@ def console(*, stderr: bool = False) -> Console:
 def print_answer(answer: Answer, *, verbose: bool = False) -> None:
     """Print an answer to stdout, its warnings to stderr."""
     out = console()
+    if answer.room is not None and not answer.room.fits:
+        out.print(f"[bold]{escape(answer.room.finding)}[/]; {escape('; '.join(answer.room.remedies))}")
+        if answer.load is not None:
+            _print_load(answer, out)
+        _print_warnings(answer, verbose=verbose)
+        return
     out.print(_headline(answer))
     for reason in answer.recommendation.reasons:
         out.print(f"  {escape(reason)}")
+    if answer.room is not None:
+        out.print(f"  {escape('; '.join((answer.room.finding, *answer.room.remedies)))}")
     if answer.robustness is not None:
         out.print(f"  {escape(answer.robustness.finding)}")
         if answer.robustness.settle is not None:
@@ -57,11 +65,16 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
     if answer.anchoring is not None:
         out.print(_anchoring_table(answer.anchoring))
     if answer.load is not None:
-        from specplan.planner.output.load_tables import print_load  # noqa: PLC0415 - only where a load was stated
-
-        print_load(answer.load, out)
+        _print_load(answer, out)
     out.print(_guidelines_table(answer))
     _print_warnings(answer, verbose=verbose)
+
+
+def _print_load(answer: Answer, out: Console) -> None:
+    from specplan.planner.output.load_tables import print_load  # noqa: PLC0415 - only where a load was stated
+
+    assert answer.load is not None
+    print_load(answer.load, out)
 
 
 def print_explanation(explanation: Explanation) -> None:
