@@ -32,7 +32,6 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
         tp=tp,
         drafter_tp=option.drafter_tp,
         block=option.drafter.block,
-        capture_batches=tuple(sorted(question.batch)),
         sampling="probabilistic" if temperature else None,
         acceptance_length=_acceptance_length(answer, name, length),
     )

@@ -29,7 +29,6 @@ class DraftPlan:
     tp: int = 1
     drafter_tp: int | None = None               # None: whatever the engine takes by default
     block: int | None = None                    # DFlash, DSpark: trained block, as the checkpoint counts it
-    capture_batches: tuple[int, ...] = ()       # batches whose step is captured as a CUDA graph
     sampling: Literal["greedy", "probabilistic"] | None = None      # how drafts are drawn; None: engine's default
     acceptance_length: float | None = None      # expected tokens per step at `draft_len`, bonus included
     cost_table: str | None = None               # DSpark: file with profiled step costs, for confidence scheduling
@@ -39,6 +38,15 @@ class DraftPlan:
     def tiers(self) -> tuple[Tier, ...]:
         """The schedule; without one, a single tier."""
         return self.schedule or (Tier(1, self.max_batch or 1, self.draft_len),)
+
+    @property
+    def largest_step_rows(self) -> int | None:
+        """Most rows of a verify step, batch x (1 + D) over all tiers; None where the largest batch is not known."""
+        largest = self.max_batch or (self.schedule[-1].last if self.schedule else None)
+        if largest is None:
+            return None
+        tiers = [*fitted(self.tiers, largest), Tier(largest, largest, self.length_at(largest))]
+        return max(tier.last * (1 + tier.draft_len) for tier in tiers)
 
     def length_at(self, batch: int) -> int:
         """D at a batch; above the schedule that of its last tier."""
@@ -60,7 +68,6 @@ def check_plan(plan: DraftPlan) -> None:
     need(plan.tp >= 1, "tp", "must be at least 1")
     need(plan.drafter_tp is None or plan.drafter_tp >= 1, "drafter_tp", "must be at least 1")
     need(plan.max_batch is None or plan.max_batch >= 1, "max_batch", "must be at least 1")
-    need(all(batch >= 1 for batch in plan.capture_batches), "capture_batches", "must be batches, from 1")
     if plan.acceptance_length is not None:
         need(1 <= plan.acceptance_length <= 1 + plan.draft_len, "acceptance_length",
              f"{plan.acceptance_length:g} is not between 1 and 1 + draft_len = {1 + plan.draft_len}")

@@ -17,6 +17,8 @@ from specplan.planner.check.run import check_text
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.dialects import ENGINES, Emitted, emit, engine_name, parse, write_configuration
 from specplan.planner.engines.plan import DraftPlan, check_plan, fitted
+from specplan.planner.engines.tensorrt_llm.configuration import graph_batches
+from specplan.planner.engines.vllm.configuration import max_capture_size
 from specplan.planner.messages import InputError
 from specplan.planner.models.drafter import Mechanism
 
@@ -24,7 +26,7 @@ FILES: dict[str, tuple[str, Kind]] = {"tensorrt_llm": ("llm.yaml", "yaml"),
                                       "onnxruntime_genai": ("genai_config.json", "json")}
 LOADED = {"draft_model", "eagle", "eagle3", "p_eagle", "pard", "dflash", "dspark"}     # have files of their own
 EAGLE3 = DraftPlan(mechanism="eagle3", draft_len=3, drafter_model="org/drafter", target_model="org/target", tp=4,
-                   max_batch=128, drafter_tp=1, capture_batches=(1, 2, 8, 64), sampling="probabilistic",
+                   max_batch=128, drafter_tp=1, sampling="probabilistic",
                    schedule=(Tier(1, 8, 3), Tier(9, 64, 1), Tier(65, 128, 0)), acceptance_length=2.4)
 
 
@@ -45,7 +47,6 @@ def plans(draw: st.DrawFn) -> DraftPlan:
         target_model=draw(st.sampled_from([None, "org/target", "/models/a b"])), tp=tp,
         max_batch=draw(st.sampled_from([None, ends[-1], 1024])), drafter_tp=draw(st.sampled_from([None, 1, tp])),
         block=length + 1 if mechanism == "dflash" else length if mechanism == "dspark" else None,
-        capture_batches=draw(st.sampled_from([(), (1, 2, 4), (1, 8, 64)])),
         sampling=draw(st.sampled_from([None, "greedy", "probabilistic"])),
         acceptance_length=draw(st.sampled_from([None, 1.0 + length / 2])),
         cost_table=draw(st.sampled_from([None, "costs.json"])) if mechanism == "dspark" else None,
@@ -106,9 +107,36 @@ def test_vllm_takes_triples_and_capture_sizes_of_whole_verify_steps() -> None:
         "method": "eagle3", "model": "org/drafter", "num_speculative_tokens": 3,
         "num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 64, 1], [65, 128, 0]],
         "draft_tensor_parallel_size": 1, "draft_sample_method": "probabilistic"}
-    sizes = json.loads(options["--compilation-config"])["cudagraph_capture_sizes"]
-    assert sizes == [4, 8, 32, 256]
-    assert all(size % 4 == 0 for size in sizes)
+    assert "--compilation-config" not in options, "vLLM's own graphs reach the 128 rows of the largest step"
+
+
+def vllm_sizes(end: int, length: int) -> list[int]:
+    """Graph sizes that vLLM makes up to `end` rows under speculation."""
+    own = [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, end + 1, 16)) if size <= end]
+    up = sorted({-(-size // (length + 1)) * (length + 1) for size in own})
+    return [size for size in up if size <= end]
+
+
+@settings(max_examples=200, deadline=None)
+@given(plan=plans(), largest=st.integers(1, 1024))
+def test_graphs_reach_the_largest_step_and_pad_little(plan: DraftPlan, largest: int) -> None:
+    """Every step of every tier replays a graph with at most a quarter more rows (or 16, where rows cost nothing)."""
+    plan = replace(plan, max_batch=largest)
+    end = max_capture_size(plan) or min(largest * (plan.draft_len + 1) * 2, 512)
+    sizes, batches = vllm_sizes(end, plan.draft_len), graph_batches(largest)
+    for batch in range(1, largest + 1):
+        rows = batch * (1 + plan.length_at(batch))
+        assert min(size for size in sizes if size >= rows) <= max(rows * 1.25, rows + 16)
+        assert min(known for known in batches if known >= batch) <= max(batch * 1.125, batch + 7)
+
+
+def test_graphs_follow_the_tiers_not_the_longest_draft_at_the_largest_batch() -> None:
+    falling = replace(EAGLE3, draft_len=6, max_batch=128, schedule=(Tier(1, 100, 6), Tier(101, 128, 3)))
+    assert falling.largest_step_rows == 700
+    assert '{"max_cudagraph_capture_size": 707}' in emit(falling, "vllm")
+    assert "--cuda-graph-max-bs 128" in emit(falling, "sglang")
+    batches = yaml.safe_load(emit(falling, "tensorrt_llm"))["cuda_graph_config"]
+    assert batches == {"enable_padding": True, "batch_sizes": [1, 2, 4, *range(8, 129, 8)]}
 
 
 def test_sglang_triple_is_consistent_and_the_adaptive_file_is_by_lowest_batch() -> None:
@@ -204,7 +232,7 @@ def test_unknown_engine_is_named_with_the_nearest() -> None:
     ({"acceptance_length": 4.5}, "acceptance_length"), ({"schedule": ()}, "schedule"), ({"max_batch": 0}, "max_batch"),
     ({"schedule": (Tier(2, 8, 3),)}, "schedule"), ({"schedule": (Tier(1, 8, 3), Tier(8, 9, 1))}, "schedule"),
     ({"schedule": (Tier(1, 8, 2),)}, "draft_len"), ({"schedule": (Tier(1, 8, 3), Tier(9, 16, -1))}, "schedule"),
-    ({"mechanism": "magic"}, "mechanism"), ({"drafter_tp": 0}, "drafter_tp"), ({"capture_batches": (0, 1)}, "capture"),
+    ({"mechanism": "magic"}, "mechanism"), ({"drafter_tp": 0}, "drafter_tp"),
 ])
 def test_faulty_plans_are_refused_by_field(change: dict[str, object], field: str) -> None:
     with pytest.raises(InputError, match=field):

@@ -142,8 +142,6 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                                       f"schedule {in_words(plan.schedule)} is lost"))
     if plan.tp > 1 or (plan.drafter_tp or 1) > 1:
         notes.append(Note("tp", f"TP {plan.tp} is not a flag here: --split-mode and --tensor-split place the layers"))
-    if plan.capture_batches:
-        notes.append(Note("graphs", "CUDA graphs are captured as batches come; the list of batches is left out"))
     if plan.sampling == "probabilistic":
         notes.append(Note("sampling", "drafts are drawn greedily; --spec-draft-p-min gates them by probability"))
     if plan.min_acceptance_rate is not None:
@@ -152,7 +150,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
         notes.append(Note("cost_table", "llama.cpp reads no cost table"))
     if plan.block is not None:
         notes.append(Note("block", f"the block ({plan.block}) is read from the draft file"))
-    return replace(plan, schedule=None, tp=1, drafter_tp=None, capture_batches=(), sampling=None, block=None,
+    return replace(plan, schedule=None, tp=1, drafter_tp=None, sampling=None, block=None,
                    cost_table=None, min_acceptance_rate=None, acceptance_length=None), tuple(notes)
 
 

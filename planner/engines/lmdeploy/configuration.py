@@ -91,12 +91,12 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                                       f"schedule {in_words(plan.schedule)} is lost"))
     if plan.drafter_tp is not None and plan.drafter_tp != plan.tp:
         notes.append(Note("drafter_tp", f"TP {plan.drafter_tp} for the drafter alone cannot be set"))
-    for name, value in (("capture_batches", plan.capture_batches), ("sampling", plan.sampling), ("block", plan.block),
+    for name, value in (("sampling", plan.sampling), ("block", plan.block),
                         ("min_acceptance_rate", plan.min_acceptance_rate),
                         ("cost_table", plan.cost_table)):
         if value:
             notes.append(Note(name, f"{name} ({value}) has no flag in LMDeploy"))
-    return replace(plan, schedule=None, drafter_tp=None, capture_batches=(), sampling=None, block=None, cost_table=None,
+    return replace(plan, schedule=None, drafter_tp=None, sampling=None, block=None, cost_table=None,
                    min_acceptance_rate=None, acceptance_length=None), tuple(notes)
 
 

@@ -82,7 +82,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
         notes.append(Note("schedule", f"one draft length for all batches: {plan.draft_len} is used, the schedule "
                                       f"{in_words(plan.schedule)} is lost"))
     for name, value in (("target_model", plan.target_model), ("max_batch", plan.max_batch), ("tp", plan.tp - 1),
-                        ("capture_batches", plan.capture_batches), ("sampling", plan.sampling), ("block", plan.block),
+                        ("sampling", plan.sampling), ("block", plan.block),
                         ("min_acceptance_rate", plan.min_acceptance_rate), ("cost_table", plan.cost_table)):
         if value:
             notes.append(Note(name, f"{name} is not set in this section"))

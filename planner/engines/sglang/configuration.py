@@ -156,14 +156,12 @@ def plan_of(launch: Launch) -> DraftPlan:
     if mechanism is None or drafted is None:
         raise InputError("the SGLang configuration does not say which algorithm drafts how many tokens")
     schedule = tiers_of(launch)
-    batches = launch.get("--cuda-graph-bs")
     block = {"DFLASH": drafted + 1, "DSPARK": launch.number("--speculative-dspark-block-size")}.get(name or "")
     return DraftPlan(
         mechanism=mechanism, draft_len=max(tier.draft_len for tier in schedule) if schedule else drafted,
         drafter_model=drafter, target_model=launch.text("--model-path"), schedule=schedule,
         max_batch=launch.number("--max-running-requests"),
         cost_table=launch.text("--speculative-dspark-sps-table-path"), tp=launch.number("--tp-size") or 1, block=block,
-        capture_batches=tuple(batches) if isinstance(batches, list) else (),
         sampling="probabilistic" if launch.flag("--speculative-use-rejection-sampling") else None,
     )
 
@@ -246,9 +244,8 @@ def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
     if plan.sampling == "probabilistic":
         flags.append(("--speculative-use-rejection-sampling",))
     if plan.max_batch is not None:
-        flags.append(("--max-running-requests", str(plan.max_batch)))
-    if plan.capture_batches:
-        flags.append(("--cuda-graph-bs", *map(str, plan.capture_batches)))
+        flags += [("--max-running-requests", str(plan.max_batch)),
+                  ("--cuda-graph-max-bs", str(plan.max_batch))]     # SGLang's own list of batches is dense up to it
     if plan.tp > 1:
         flags.insert(0, ("--tp-size", str(plan.tp)))
     start = ("python3", "-m", "sglang.launch_server", "--model-path", plan.target_model) if plan.target_model else ()

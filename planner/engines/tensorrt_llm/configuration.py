@@ -137,14 +137,11 @@ def plan_of(launch: Launch) -> DraftPlan:
         draft_len = launch.number(SPEC + "num_nextn_predict_layers")
     if mechanism is None or draft_len is None:
         raise InputError("the TensorRT-LLM configuration does not say which kind drafts how many tokens")
-    graphs = launch.get("cuda_graph_config")
-    batches = graphs.get("batch_sizes") if isinstance(graphs, dict) else None
     return DraftPlan(
         mechanism=mechanism, draft_len=draft_len,
         drafter_model=launch.text(SPEC + "speculative_model") or launch.text(SPEC + "speculative_model_dir"),
         schedule=tiers_of(launch), max_batch=launch.number("max_batch_size"),
         tp=launch.number("tensor_parallel_size") or 1, block=launch.number(SPEC + "block_size"),
-        capture_batches=tuple(batches) if isinstance(batches, list) else (),
         sampling="probabilistic" if launch.flag(SPEC + "use_rejection_sampling") else None,
         cost_table=launch.text(SPEC + "confidence_cost_table_path"),
         min_acceptance_rate=launch.get(SPEC + "acceptance_rate_threshold"),
@@ -199,6 +196,28 @@ def _schedule(plan: DraftPlan, notes: list[Note]) -> tuple[Tier, ...] | None:
     return schedule
 
 
+def graph_batches(max_batch: int) -> list[int]:
+    """Batches to capture: dense up to `max_batch`, so that no step above batch 8 pads by more than an eighth or 7 rows.
+
+    TensorRT-LLM's own list ends at 128 (CudaGraphConfig.batch_sizes unset) or goes on in steps of 64 or by doubling.
+    """
+    dense = [1, 2, 4, *range(8, 128, 8), *range(128, 512, 16), *range(512, max_batch, 64)]
+    return [*(batch for batch in dense if batch < max_batch), max_batch]
+
+
+class _OnOneLine(list[int]):
+    """A list that the file shows on one line."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists of batches on one line."""
+
+
+_Dumper.add_representer(
+    _OnOneLine, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+)
+
+
 def write(plan: DraftPlan, version: str) -> str:
     """The YAML file."""
     assert plan.mechanism is not None
@@ -221,8 +240,7 @@ def write(plan: DraftPlan, version: str) -> str:
         top["tensor_parallel_size"] = plan.tp
     if plan.max_batch is not None:
         top["max_batch_size"] = plan.max_batch
-    if plan.capture_batches:
-        top["cuda_graph_config"] = {"enable_padding": True, "batch_sizes": list(plan.capture_batches)}
-    text = yaml.safe_dump(top | {"speculative_config": spec}, sort_keys=False, width=120)
+        top["cuda_graph_config"] = {"enable_padding": True, "batch_sizes": _OnOneLine(graph_batches(plan.max_batch))}
+    text = yaml.dump(top | {"speculative_config": spec}, Dumper=_Dumper, sort_keys=False, width=120)
     meant = "  draft_len_schedule:\n    # specplan: ignore[SP301] batch 1 has a tier of its own\n    1:"
     return text.replace("  draft_len_schedule:\n    1:", meant) if at_least(version, UPPER_BOUNDS_SINCE) else text

@@ -42,6 +42,7 @@ ALIASES = {
 }
 SWITCHES = frozenset({"--enforce-eager", "--enable-lora", "--trust-remote-code", "--enable-prefix-caching"})
 MANY = frozenset({"--cudagraph-capture-sizes"})
+DEFAULT_CAPTURE_SIZE = 512      # rows where the list of CUDA graphs ends; 1024 on data-centre Blackwell
 SHORTCUTS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
 
 KEYS = frozenset({      # of --speculative-config
@@ -164,13 +165,11 @@ def plan_of(launch: Launch) -> DraftPlan:
     draft_len = launch.number(SPEC + "num_speculative_tokens")
     if mechanism is None or draft_len is None:
         raise InputError("the vLLM configuration does not say which method drafts how many tokens")
-    sizes = capture_sizes(launch) or []
     return DraftPlan(
         mechanism=mechanism, draft_len=draft_len, drafter_model=launch.text(SPEC + "model"),
         target_model=launch.text("--model"), schedule=schedule(launch), max_batch=launch.number("--max-num-seqs"),
         tp=launch.number("--tensor-parallel-size") or 1,
         drafter_tp=launch.number(SPEC + "draft_tensor_parallel_size"),
-        capture_batches=tuple(size // (draft_len + 1) for size in sizes),
         sampling=launch.get(SPEC + "draft_sample_method"),
     )
 
@@ -195,6 +194,23 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                    acceptance_length=None), tuple(notes)
 
 
+def max_capture_size(plan: DraftPlan) -> int | None:
+    """Where vLLM's own list of graph sizes must end to reach the largest step; None where its default does.
+
+    The list is dense: multiples of 8, from 256 of 16, up to `max_cudagraph_capture_size` (512 by default). Each is
+    rounded up to a multiple of 1 + D, and those above the end are dropped (vllm/config/vllm.py and compilation.py).
+    """
+    rows, multiple = plan.largest_step_rows, plan.draft_len + 1
+    if rows is None:
+        return None
+    size = _rounded_up(_rounded_up(rows, 16 if rows > 256 else 8), multiple)
+    return None if size <= DEFAULT_CAPTURE_SIZE else size
+
+
+def _rounded_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
 def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
     """The command line (without a target: the flags alone)."""
     assert plan.mechanism is not None
@@ -214,7 +230,7 @@ def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
     if plan.max_batch is not None:
         flags.append(("--max-num-seqs", str(plan.max_batch)))
     flags.append(("--speculative-config", json.dumps(spec)))
-    if plan.capture_batches:
-        sizes = [batch * (plan.draft_len + 1) for batch in plan.capture_batches]
-        flags.append(("--compilation-config", json.dumps({"cudagraph_capture_sizes": sizes})))
+    size = max_capture_size(plan)
+    if size is not None:
+        flags.append(("--compilation-config", json.dumps({"max_cudagraph_capture_size": size})))
     return command(("vllm", "serve", plan.target_model) if plan.target_model else (), flags)
