@@ -105,7 +105,9 @@ def pass_ops(drafter: Drafter, network: Model, deployment: Deployment, work: Tok
     if drafter.fused_inputs:
         inputs = drafter.fused_inputs * network.hidden
         weights = network.weights.attention
-        ops.append(gemm_op("fuse", mine, work.rows, n=network.hidden, k=inputs, dtype=weights))
+        groups = mine.dp_attention      # as attention: not split over GPUs, each group takes its own sequences
+        rows = ceil_div(work.rows, groups) if groups > 1 else work.rows
+        ops.append(gemm_op("fuse", mine, rows, n=network.hidden, k=inputs, dtype=weights))
     return ops
 
 

@@ -136,9 +136,11 @@ def test_data_parallel_attention_splits_the_drafters_sequences_like_the_targets(
     layer = next(op for op in off_step(target, groups, 256, 8192).ops if op.name == "attention")
     assert attention_s(groups, 256) == pytest.approx(float(layer.time.time_s))
     assert attention_s(groups, 256) < 0.7 * attention_s(together, 256)
-    names = {op.name for op in drafting(mtp, groups, 1.0, 256, 8192).pass_ops}
-    assert "expert_alltoall" in names
-    assert "allreduce_attention" not in names
+    ops = {op.name: op for op in drafting(mtp, groups, 1.0, 256, 8192).pass_ops}
+    assert "expert_alltoall" in ops
+    assert "allreduce_attention" not in ops
+    fuse = next(op for op in drafting(mtp, together, 1.0, 32, 8192).pass_ops if op.name == "fuse")
+    assert float(ops["fuse"].total_s) == pytest.approx(float(fuse.total_s))
 
 
 def test_a_drafter_of_one_gpu_drafts_for_one_attention_group(h200: Deployment) -> None:
