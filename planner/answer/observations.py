@@ -16,10 +16,11 @@ from specplan.planner.answer.options import Option
 from specplan.planner.answer.places import Faults
 from specplan.planner.config.schema import Config, Observation
 from specplan.planner.decide.anchor import Anchoring, Measurement, Parts, anchor
+from specplan.planner.decide.value import others_prefill_s, request_lengths
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.step_time import off_step, prefill_s, speculative_step
+from specplan.planner.step.step_time import off_step, speculative_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +135,19 @@ def _parts(seen: Observation, target: Model, deployment: Deployment, option: Opt
 
 
 def _prefill_share_s(seen: Observation, target: Model, deployment: Deployment, config: Config) -> float:
-    prompt, answer = config.workload.input_tokens, config.workload.output_tokens
+    """Prefill seconds per emitted token in the figure: of all sequences in a rate; of the others alone in TPOT, which
+    counts from the first token on, so that the own prompt lies before it.
+    """
+    work = config.workload
+    prompt, answer = work.input_tokens, work.output_tokens
     if seen.metric == "decode" or seen.kind == "step_s" or prompt is None or answer is None:
         return 0.0
-    return float(seen.batch) * prefill_s(target, deployment, prompt) / answer
+    lengths = request_lengths(
+        target, deployment, prompt, answer, prefix_hit=work.prefix_hit, disaggregated=work.disaggregated
+    )
+    if seen.kind == "tpot_s":
+        return others_prefill_s(seen.batch, lengths.prefill_s) / answer
+    return float(lengths.per_step_s(np.asarray(seen.batch), 1.0))
 
 
 def _notes(found: Anchoring) -> list[Note]:

@@ -294,7 +294,8 @@ class Observation(Part):
     step_s: Annotated[float, Field(gt=0)] | None = None
     """Seconds of a decode step."""
     tpot_s: Annotated[float, Field(gt=0)] | None = None
-    """Seconds per output token of a sequence."""
+    """Seconds per output token of a sequence after the first: (end - first token) / (tokens - 1), as engines print
+    TPOT. The own prompt is not in it; those of other sequences are, unless `metric: decode` says otherwise."""
     tokens_per_s: Annotated[float, Field(gt=0)] | None = None
     """Output tokens per second of the replica, all sequences together."""
     speedup: Annotated[float, Field(gt=0)] | None = None

@@ -31,6 +31,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.decide.busy_steps import BusySteps, burst_s, quantiles
+from specplan.planner.decide.value import others_prefill_s
 
 EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
 NODES, STRATA = 24, 96  # of the quantiles over requests
@@ -131,22 +132,33 @@ def closed_loop(replica: Replica, concurrency: int, percentile: float = 99.0) ->
     users = min(concurrency, replica.max_batch)
     in_prefill = max(1.0, replica.prefill_s / replica.chunk_s) if replica.prefill_s > 0 else 0.0
     decoding = int(np.clip(round(users * replica.steps / (replica.steps + in_prefill)), 1, replica.full_batch))
-    rate = decoding / (replica.steps * float(replica.step_s[decoding - 1]) + decoding * replica.prefill_s)
+    steps_s = replica.steps * float(replica.step_s[decoding - 1])
+    rate = decoding / (steps_s + decoding * replica.prefill_s)
+    decode_s = steps_s + others_prefill_s(decoding, replica.prefill_s)
     share = np.zeros((1, replica.full_batch + 1))
     share[0, decoding] = 1.0
     waiting = np.array([(concurrency - users) / rate])
-    return _state(replica, np.array([rate]), share, (waiting, waiting, waiting), percentile / 100.0)
+    others_rate = rate * (decoding - 1) / decoding      # no user waits for a prompt of their own while decoding
+    return _state(
+        replica, np.array([rate]), share, (waiting, waiting, waiting), percentile / 100.0,
+        decode_s=np.array([decode_s]), others_rate=np.array([others_rate]),
+    )
 
 
 def _state(
-    replica: Replica, rate: Array, share: Array, waiting_s: tuple[Array, Array, Array], top: float
+    replica: Replica, rate: Array, share: Array, waiting_s: tuple[Array, Array, Array], top: float, *,
+    decode_s: Array | None = None, others_rate: Array | None = None,
 ) -> SteadyState:
-    """What a given occupancy means for users; `waiting_s` for a slot: mean, median, top."""
+    """What a given occupancy means for users; `waiting_s` for a slot: mean, median, top. `decode_s` from the first
+    token to the last (by Little's law if left out) and the rate of the prompts met (`rate` if left out) of few users.
+    """
     mean_batch = share @ np.arange(share.shape[1])
     tokens = max(replica.output_tokens - 1.0, 1e-9)
-    decode_s = mean_batch / rate
-    busy = _busy(replica, share, rate)
-    half, high = (_tpot_quantile(replica, rate, decode_s, busy, level) for level in (0.5, top))
+    if decode_s is None:
+        decode_s = mean_batch / rate
+    met = rate if others_rate is None else others_rate
+    busy = _busy(replica, share, met)
+    half, high = (_tpot_quantile(replica, met, decode_s, busy, level) for level in (0.5, top))
     ttft_half, ttft_top = (
         busy.first_token_quantile(level) + queue for level, queue in zip((0.5, top), waiting_s[1:], strict=True)
     )

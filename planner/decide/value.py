@@ -116,6 +116,13 @@ class DrafterValue:
         return self.off.batch * self.acceptance_length / ((self.step.step_s if step is None else step) * self.off.gpus)
 
 
+def others_prefill_s(sequences: float, prefill_s: float) -> float:
+    """Prefill seconds that cut into the decoding of one answer: while it decodes, each of the other sequences ends and
+    is replaced once. The own prompt lies before the first token, so TPOT, (end - first token) / (tokens - 1), has none.
+    """
+    return max(sequences - 1.0, 0.0) * prefill_s
+
+
 def request_lengths(
     target: Model,
     deployment: Deployment,

@@ -60,6 +60,25 @@ def test_rates_count_all_sequences() -> None:
     assert one.anchoring == two.anchoring
 
 
+def test_tpot_holds_the_prompts_of_others_alone() -> None:
+    """TPOT counts from the first token on: at concurrency 1 it is the decode step, however long the prompt."""
+    long = {"batch": [1, 8], "context_tokens": 20100, "input_tokens": 20000, "output_tokens": 200}
+    seen = {"mechanism": "off", "batch": 1, "context_tokens": 20100, "tpot_s": 0.009}
+
+    def step_s(**changes: Any) -> float:
+        row = {**seen, **changes}
+        if "tokens_per_s" in changes:
+            del row["tpot_s"]
+        answer = recommend(asked(row, workload=long))
+        return next(cell for cell in answer.cells if cell.batch == row["batch"]).off.step_s
+
+    assert step_s() == step_s(metric="decode") == pytest.approx(0.009, rel=0.02)
+    among = step_s(batch=8, tpot_s=0.09)        # seven prompts of others in between
+    assert among < step_s(batch=8, tpot_s=0.09, metric="decode")
+    assert among > step_s(batch=8, tokens_per_s=8 / 0.09)       # a rate holds all eight
+    assert step_s(tokens_per_s=1 / 0.009) < 0.8 * step_s()      # a rate holds the own prompt too
+
+
 def test_measured_al_decides_without_a_curve() -> None:
     bare = {**CFG, "drafters": [{"mechanism": "eagle3"}]}
     answer = recommend({**bare, "observations": [OFF, {**ROW, "acceptance_length": 2.5}]})

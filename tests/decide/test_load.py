@@ -61,6 +61,18 @@ def test_concurrency_closes_the_loop() -> None:
     assert crowd.request_s == pytest.approx([50.0 / saturation_rate(server)], rel=0.01)      # Little's law
 
 
+def test_one_user_waits_for_no_prompt_while_decoding() -> None:
+    # 100 steps of 10 ms after a prompt of 0.5 s: TPOT counts from the first token on, and nobody else sends prompts
+    alone = closed_loop(replica(prefill_s=0.5, output_variation=0.0), 1)
+    assert alone.tpot_s == pytest.approx([0.01])
+    assert alone.tpot_top_s == pytest.approx([0.01])
+    assert alone.step_gap_top_s == pytest.approx([0.01])
+    assert alone.request_rate == pytest.approx([1 / 1.5])
+    assert alone.request_s == pytest.approx([1.5], rel=0.02)        # one request at a time
+    four = closed_loop(replica(prefill_s=0.05), 4)
+    assert four.tpot_s == pytest.approx([0.01 + 3 * 0.05 / 100])    # the prompts of three others cut in
+
+
 def test_more_load_is_never_better() -> None:
     server = replica(step_s=0.01 + 0.0005 * np.arange(32), prefill_s=0.02, emitted=2.0, emitted_variance=0.8)
     state = steady_state(server, np.linspace(0.05, 0.95, 19) * saturation_rate(server))
