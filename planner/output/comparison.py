@@ -7,7 +7,8 @@ from collections.abc import Callable
 from rich.markup import escape
 
 from specplan.planner.answer.compare import Comparison, Side
-from specplan.planner.output.tables import console, framed, ms
+from specplan.planner.output.columns import framed
+from specplan.planner.output.tables import console, ms
 
 
 def print_comparison(found: Comparison) -> None:

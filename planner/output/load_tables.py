@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from specplan.planner.answer.load_answer import label_of
 from specplan.planner.answer.load_types import LoadAnswer, LoadRow
-from specplan.planner.output.tables import framed, ms
+from specplan.planner.output.columns import figure_columns, fitted
+from specplan.planner.output.tables import ms
 
 
 def print_load(load: LoadAnswer, out: Console) -> None:
@@ -22,7 +25,7 @@ def print_load(load: LoadAnswer, out: Console) -> None:
     out.print(f"[bold]Under load[/] ({asked}; {lengths}): {escape(load.finding)}")
     if load.slo is not None:
         out.print(f"[bold]{'Target met' if load.slo.met else 'Target not met'}[/]: {escape(load.slo.finding)}")
-    out.print(_table(load))
+    out.print(_table(load, out))
     for check in load.simulation:
         ttft = "" if check.ttft_closed_s is None else (
             f", TTFT {ms(check.ttft_closed_s)} ms against {ms(check.ttft_s)} ms"
@@ -36,27 +39,30 @@ def print_load(load: LoadAnswer, out: Console) -> None:
         out.print()
 
 
-def _table(load: LoadAnswer) -> Table:
+def _table(load: LoadAnswer, out: Console) -> Table:
+    """Users' figures and the verdict stay longest."""
     top = f"p{load.percentile:g}"
-    table = framed("steady state: requests/s carried, what users see (a step brings several tokens: gap is not TPOT)")
-    table.add_column("run", no_wrap=True)
-    names = ["slots", "carries/s", "TPOT ms", top, f"gap {top}"]
-    names += [] if load.disaggregated else ["TTFT ms", top]
+    names = ["run", "slots", "carries/s", "TPOT ms", f"TPOT {top}", f"gap {top}"]
+    names += [] if load.disaggregated else ["TTFT ms", f"TTFT {top}"]
     names += ["answer s", "tok/s/user", "/GPU"]
     names += [] if load.price_per_gpu_hour is None else ["cost/M"]
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    if load.slo is not None:
-        table.add_column("target", no_wrap=True)
+    names += [] if load.slo is None else ["target"]
+    leaving = ("slots", f"gap {top}", "answer s", "/GPU", f"TTFT {top}", "cost/M", f"TPOT {top}", "TTFT ms",
+               "tok/s/user")
     rows = list(load.rows)
     if load.slo is not None and load.slo.choice is not None:
         rows.insert(0, load.slo.choice)
+    lines = []
     for row in rows:
         cells = [escape(label_of(row)), *_figures(row, load)]
         if load.slo is not None:
             cells.append("met" if row.meets_target else f"no: {row.binds}")
-        table.add_row(*cells)
-    return table
+        lines.append(cells)
+    title = "steady state: requests/s carried, what users see (a step brings several tokens: gap is not TPOT)"
+    columns = figure_columns(names, leaving, text=("run", "target"))
+    beside = {f"TPOT {top}", f"TTFT {top}"}     # of the column to the left
+    columns = [replace(column, head=top) if column.name in beside else column for column in columns]
+    return fitted(out, title, columns, lines)
 
 
 def _figures(row: LoadRow, load: LoadAnswer) -> list[str]:

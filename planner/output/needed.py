@@ -8,7 +8,8 @@ from itertools import groupby
 from rich.markup import escape
 
 from specplan.planner.answer.needed import Needed
-from specplan.planner.output.tables import console, framed
+from specplan.planner.output.columns import framed
+from specplan.planner.output.tables import console
 
 
 def print_needed(rows: Sequence[Needed]) -> None:

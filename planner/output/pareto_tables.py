@@ -9,7 +9,8 @@ import io
 from rich.markup import escape
 
 from specplan.planner.answer.pareto import ParetoAnswer, ParetoPoint
-from specplan.planner.output.tables import console, framed
+from specplan.planner.output.columns import framed
+from specplan.planner.output.tables import console
 
 
 def pareto_csv(answer: ParetoAnswer) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -16,7 +15,7 @@ from specplan.planner.answer.types import Answer, Candidate, Cell, Recommendatio
 
 if TYPE_CHECKING:
     from specplan.planner.decide.anchor import Anchoring
-from specplan.planner.answer.explanation import Explanation
+from specplan.planner.output.columns import Column, figure_columns, fitted, framed
 
 GUIDELINE_TITLES = {
     "G1": "GEMM ridge",
@@ -55,11 +54,11 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
         if answer.robustness.settle is not None:
             out.print(f"  what would settle it: {escape(answer.robustness.settle)}")
     out.print()
-    out.print(_cells_table(answer))
+    out.print(_cells_table(answer, out))
     if answer.recommendation.speculate is None:
         out.print(_break_even_table(answer))
     elif verbose:
-        out.print(_candidates_table(answer.cell))
+        out.print(_candidates_table(answer.cell, out))
     if answer.schedule is not None:
         out.print(_schedule_lines(answer.schedule))
     if answer.anchoring is not None:
@@ -75,27 +74,6 @@ def _print_load(answer: Answer, out: Console) -> None:
 
     assert answer.load is not None
     print_load(answer.load, out)
-
-
-def print_explanation(explanation: Explanation) -> None:
-    """Print every op of a step and the sweep over D."""
-    out = console()
-    e = explanation
-    out.print(
-        f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(e.drafter)}, D = {e.draft_len}, batch {e.batch}, "
-        f"context {e.context_tokens}: {ms(e.step_s)} ms a step, {ms(e.off_step_s)} ms off"
-    )
-    ops = framed("one step, op by op")
-    for name in ("stage", "op", "calls", "ms", "share", "bound by"):
-        ops.add_column(name, justify="left" if name in {"stage", "op", "bound by"} else "right")
-    for line in sorted(e.ops, key=lambda line: (("verify", "draft", "fixed").index(line.stage), -line.time_s)):
-        share = f"{line.share:.1%}"
-        ops.add_row(line.stage, line.name, f"{line.count:g}", ms(line.time_s), share, line.bound)
-    out.print(ops)
-    out.print(_sweep_table(e))
-    err = console(stderr=True)
-    for note in e.warnings:
-        err.print(f"note: {escape(note.message)}")
 
 
 def label(item: Candidate | Recommendation) -> str:
@@ -117,13 +95,6 @@ def times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
 
 
-def framed(title: str) -> Table:
-    """An empty table in the style of all tables."""
-    return Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
-    )
-
-
 def _headline(answer: Answer) -> str:
     best, cell = answer.recommendation, answer.cell
     place = f"batch {cell.batch}, context {cell.context_tokens}"
@@ -141,24 +112,21 @@ def _headline(answer: Answer) -> str:
     )
 
 
-def _cells_table(answer: Answer) -> Table:
-    table = framed(f"best per batch and context, by {answer.workload.objective}")
+def _cells_table(answer: Answer, out: Console) -> Table:
     known_lengths = answer.workload.output_tokens is not None
-    for name in ("batch", "context"):
-        table.add_column(name, justify="right")
-    table.add_column("run")
-    names = ["D (good)", "AL / needs", "ms / off", "speedup (90 %)", "end to end", "tok/s/user", "tok/s/GPU"]
-    for name in names if known_lengths else [name for name in names if name != "end to end"]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for cell in answer.cells:
-        table.add_row(*_cell_row(cell, known_lengths=known_lengths))
-    return table
+    names = ["batch", "context", "run", "D (good)", "AL / needs", "ms / off", "speedup (90 %)", "end to end",
+             "tok/s/user", "tok/s/GPU"]
+    names = names if known_lengths else [name for name in names if name != "end to end"]
+    leaving = ("tok/s/GPU", "end to end", "tok/s/user", "AL / needs", "ms / off")
+    rows = [_cell_row(cell, known_lengths=known_lengths) for cell in answer.cells]
+    title = f"best per batch and context, by {answer.workload.objective}"
+    return fitted(out, title, figure_columns(names, leaving, text=("run",)), rows)
 
 
 def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
     best = cell.recommendation
     chosen = label(best) if best.mechanism else ("?" if best.speculate is None else "off")
-    chosen += "" if _fits(cell, best) else " (too large)"
+    chosen = chosen if _fits(cell, best) else "too\N{NO-BREAK SPACE}large"
     needed = "-" if best.break_even_acceptance_length is None else f"{best.break_even_acceptance_length:.2f}"
     row = [
         str(cell.batch),
@@ -236,13 +204,12 @@ def _needed(candidate: Candidate | None) -> str:
     return "never" if needed > 1 + candidate.draft_len else f"{needed:.2f}"
 
 
-def _candidates_table(cell: Cell) -> Table:
-    table = framed(f"all options at batch {cell.batch}, context {cell.context_tokens}")
-    names = ("drafter", "D", "AL", "needs AL", "verify ms", "draft ms", "fixed ms", "speedup", "memory GB", "bound")
-    for name in names:
-        table.add_column(name, justify="left" if name in {"drafter", "bound"} else "right")
-    for candidate in cell.candidates:
-        table.add_row(
+def _candidates_table(cell: Cell, out: Console) -> Table:
+    names = ("drafter", "D", "AL", "needs AL", "verify ms", "draft ms", "fixed ms", "speedup", "memory GB")
+    leaving = ("fixed ms", "draft ms", "verify ms", "memory GB")
+    columns = [*figure_columns(names, leaving, text=("drafter",)), Column(name="bound", leaves=9, text=True)]
+    rows = [
+        (
             escape(label(candidate)),
             str(candidate.draft_len),
             "-" if candidate.acceptance_length is None else f"{candidate.acceptance_length:.2f}",
@@ -254,7 +221,9 @@ def _candidates_table(cell: Cell) -> Table:
             f"{candidate.memory_bytes / 1e9:.1f}" + ("" if candidate.fits_memory else " !"),
             ", ".join(f"{part} {bound}" for part, bound in candidate.bound.items() if bound),
         )
-    return table
+        for candidate in cell.candidates
+    ]
+    return fitted(out, f"all options at batch {cell.batch}, context {cell.context_tokens}", columns, rows)
 
 
 def _guidelines_table(answer: Answer) -> Table:
@@ -266,33 +235,6 @@ def _guidelines_table(answer: Answer) -> Table:
         title = f"{rule.id} {GUIDELINE_TITLES[rule.id]}"
         shown = "-" if rule.draft_len is None else str(rule.draft_len)
         table.add_row(title, shown, "yes" if rule.applies else "no", escape(rule.finding))
-    return table
-
-
-def _sweep_table(e: Explanation) -> Table:
-    table = framed("over D (* = a new attention tile starts)")
-    moe = any(line.experts_touched is not None for line in e.sweep)
-    names = ["D", "verify ms", "draft ms", "fixed ms", "step ms", "AL", "needs AL", "speedup", "rows", "tiles", "bound"]
-    names += ["experts", "expert share"] if moe else []
-    for name in names:
-        table.add_column(name, justify="left" if name == "bound" else "right")
-    for line in e.sweep:
-        row = [
-            str(line.draft_len),
-            ms(line.verify_s),
-            ms(line.draft_s),
-            ms(line.overhead_s),
-            ms(line.step_s),
-            "-" if line.acceptance_length is None else f"{line.acceptance_length:.2f}",
-            f"{line.break_even_acceptance_length:.2f}",
-            times(line.speedup),
-            "-" if line.attention_rows is None else str(line.attention_rows),
-            "-" if line.attention_tiles is None else f"{line.attention_tiles}{'*' if line.tile_edge else ''}",
-            ", ".join(f"{part} {bound}" for part, bound in line.bound.items() if bound),
-        ]
-        if moe:
-            row += [f"{line.experts_touched:.1f}", f"{line.expert_share:.0%}"]
-        table.add_row(*row)
     return table
 
 

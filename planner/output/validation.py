@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from specplan.planner.output.tables import console, framed
+from specplan.planner.output.columns import framed
+from specplan.planner.output.tables import console
 from specplan.planner.validate.anchored import AnchorReport
 from specplan.planner.validate.report import Report, refusal_rows, rule_rows, slice_rows
 from specplan.planner.validate.scores import Errors
