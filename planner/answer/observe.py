@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specplan.planner.config.faults import faults_of
+from specplan.planner.config.faults import faults_of, shown
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Observation
+from specplan.planner.config.sizes import size
 from specplan.planner.config.text_file import read_text
 from specplan.planner.config.yaml_reader import parse_yaml
 from specplan.planner.engines.benchmarks import read_results
@@ -22,7 +23,10 @@ from specplan.planner.messages import Fault, InputError
 NUMBERS = (
     "batch", "step_s", "tpot_s", "tokens_per_s", "speedup", "draft_s", "verify_s", "acceptance_length",
 )
-WHOLE = ("draft_len", "context_tokens")
+MILLISECONDS = {"step_ms": "step_s", "tpot_ms": "tpot_s", "itl_ms": "tpot_s", "draft_ms": "draft_s",
+                "verify_ms": "verify_s"}
+OTHER_NAMES = {**MILLISECONDS, "context": "context_tokens", "input_tokens": "context_tokens"}
+WHOLE = ("draft_len", "context_tokens", "context", "input_tokens", "output_tokens")
 
 
 def with_observations(loaded: LoadedConfig, path: str | Path) -> LoadedConfig:
@@ -48,7 +52,9 @@ def read_observations(path: str | Path) -> tuple[Observation, ...]:
             continue
         for line, row in rows:
             try:
-                found.append(Observation.model_validate(row))
+                found.append(Observation.model_validate(_our_names(row)))
+            except InputError as error:
+                faults += [replace(fault, file=str(file), line=line) for fault in error.faults]
             except ValidationError as error:
                 faults += [replace(fault, file=str(file), line=line) for fault in faults_of(error, Observation)]
     if faults:
@@ -74,6 +80,44 @@ def _rows(file: Path) -> Iterator[tuple[int | None, Mapping[str, Any]]]:
             yield None, item
 
 
+def _our_names(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with the names and units of an observation: engines and benchmarks print milliseconds and token counts.
+
+    The mean context of a run is its prompt and half of its answer.
+    """
+    found = {name: value for name, value in row.items() if name not in OTHER_NAMES and name != "output_tokens"}
+    drafts = row.get("mechanism") != "off"
+    for name in (name for name in row if name in OTHER_NAMES):
+        ours = OTHER_NAMES[name]
+        if ours in found:
+            raise InputError([Fault((name,), f"{ours} is given by another column as well: keep one of them")])
+        if name == "itl_ms" and drafts:
+            raise InputError([Fault((name,), (
+                "is the time of a step where engines count the arrivals of a stream (several tokens each), and the "
+                "time per token elsewhere: give tpot_ms, or step_ms"
+            ))])
+        found[ours] = _seconds(name, row[name]) if name in MILLISECONDS else row[name]
+    if "output_tokens" in row and "input_tokens" in row:
+        prompt, answer = (_tokens(name, row[name]) for name in ("input_tokens", "output_tokens"))
+        found["context_tokens"] = prompt + answer // 2
+    elif "output_tokens" in row:
+        raise InputError([Fault(("output_tokens",), "tells the context only beside input_tokens")])
+    return found
+
+
+def _seconds(name: str, written: Any) -> float:
+    if isinstance(written, bool) or not isinstance(written, int | float):
+        raise InputError([Fault((name,), f"must be a number, not {shown(written)}")])
+    return written / 1e3
+
+
+def _tokens(name: str, written: Any) -> int:
+    try:
+        return size(written)
+    except ValueError as error:
+        raise InputError([Fault((name,), str(error))]) from None
+
+
 def _csv(text: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     for row in reader:
@@ -90,7 +134,7 @@ def _csv(text: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _value(name: str, written: str, file: Path, line: int) -> Any:
     try:
-        if name in NUMBERS:
+        if name in NUMBERS or name in MILLISECONDS:
             return float(written)
         if name in WHOLE and written.isdigit():
             return int(written)

@@ -136,6 +136,37 @@ def test_files_say_the_same_as_the_configuration(tmp_path: Path) -> None:
     assert read_observations(table) == read_observations(listed) == wanted
 
 
+def test_names_and_units_that_engines_print(tmp_path: Path) -> None:
+    wanted = config_from_mapping(asked(
+        {"mechanism": "off", "batch": 1, "context_tokens": 2000, "tpot_s": 0.008}, {**ROW, "context_tokens": 2100},
+    )).config.observations
+    table = tmp_path / "rows.csv"
+    table.write_text(
+        "mechanism,draft_len,batch,context,input_tokens,output_tokens,tpot_ms,itl_ms\n"
+        "off,,1,2k,,,,8.0\neagle3,3,1,,2k,200,4.5,\n", encoding="utf-8",
+    )
+    listed = tmp_path / "rows.yaml"
+    listed.write_text(
+        "- {mechanism: off, batch: 1, context: 2k, itl_ms: 8}\n"
+        "- {mechanism: eagle3, draft_len: 3, batch: 1, input_tokens: 2k, output_tokens: 200, tpot_ms: 4.5}\n",
+        encoding="utf-8",
+    )
+    for file in (table, listed):
+        found = read_observations(file)
+        assert [item.context_tokens for item in found] == [item.context_tokens for item in wanted]
+        assert [item.tpot_s for item in found] == pytest.approx([item.tpot_s for item in wanted])
+
+
+def test_rows_on_the_page_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "measure.md").read_text(encoding="utf-8")
+    rows = [line.strip() for line in page.splitlines() if line.startswith("    ") and line.count(",") == 5]
+    table = tmp_path / "rows.csv"
+    table.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    plain, drafted = read_observations(table)
+    assert (plain.tpot_s, plain.context_tokens) == (pytest.approx(0.009), 2000)
+    assert (drafted.mechanism, drafted.draft_len, drafted.acceptance_length) == ("eagle3", 3, 2.4)
+
+
 def test_saved_benchmarks_are_read_from_a_folder(tmp_path: Path) -> None:
     """Keys of vLLM's and SGLang's saved results; mechanism, D and batch from the names that `measure` gives."""
     result = {"completed": 80, "total_input_tokens": 8000, "total_output_tokens": 16000, "mean_tpot_ms": 8.0,
@@ -158,6 +189,12 @@ def test_saved_benchmarks_are_read_from_a_folder(tmp_path: Path) -> None:
         ("x.csv", "mechanism,batch\noff,many\n", "must be a number"),
         ("x.csv", "mechanism,batch,context_tokens,step_s\noff,1,2000,0.01,7\n", "more cells than columns"),
         ("x.csv", "mechanism,batch,context_tokens,stepp_s\noff,1,2000,0.01\n", "unknown key"),
+        ("x.csv", "mechanism,batch,context,tpot_ms\noff,1,2000,fast\n", "must be a number"),
+        ("x.csv", "mechanism,batch,context,tpot_ms,tpot_s\noff,1,2000,9,0.009\n", "keep one of them"),
+        ("x.csv", "mechanism,batch,context,draft_len,itl_ms\neagle3,1,2000,3,9\n", "give tpot_ms, or step_ms"),
+        ("x.csv", "mechanism,batch,output_tokens,tpot_ms\noff,1,200,9\n", "only beside input_tokens"),
+        ("x.csv", "mechanism,batch,input_tokens,output_tokens,tpot_ms\noff,1,2k,-2,9\n", "output_tokens: must be"),
+        ("x.yaml", "- {mechanism: off, batch: 1, context: 2k, tpot_ms: fast}\n", "tpot_ms: must be a number"),
         ("x.yaml", "observations: 3\n", "needs a list"),
         ("x.yaml", "- 3\n", "is a mapping"),
         ("x.json", "{}", "no benchmark result"),
