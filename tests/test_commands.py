@@ -31,6 +31,27 @@ def test_emit_prints_a_snippet_that_reads_back_as_the_same_length(engine: str) -
     assert parse(result.stdout, engine.replace("-", "_")).draft_len == longest
 
 
+@pytest.mark.parametrize(("target", "dtypes", "flags", "not_flags"), [
+    ("llama-3.1-8b", "{weights: fp8, kv: fp8}", ["--quantization fp8", "--kv-cache-dtype fp8"], []),
+    ("llama-3.1-8b", "{weights: bf16}", [], ["--quantization", "--kv-cache-dtype"]),
+    ("llama-3.1-8b", "{weights: nvfp4}", ["assumes NVFP4 weights"], ["--quantization"]),
+    ("deepseek-v3", "{}", ["--enable-expert-parallel"], ["--quantization", "weights"]),     # FP8 as it is published
+])
+def test_emit_keeps_number_formats_and_groups(
+    target: str, dtypes: str, flags: list[str], not_flags: list[str], tmp_path: Path
+) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    gpus = 8 if target == "deepseek-v3" else 1
+    cfg.write_text(
+        f"target: {target}\ngpu: b200-sxm\ndtypes: {dtypes}\nparallel: {{tp: {gpus}, ep: {gpus}}}\n"
+        "workload: {batch: 1, context_tokens: 2k}\ndrafters: [{mechanism: eagle3, acceptance: {alpha: 0.8}}]\n",
+        encoding="utf-8",
+    )
+    text = run("recommend", "--model", str(cfg), "--emit", "vllm").stdout
+    assert [flag for flag in flags if flag not in text] == []
+    assert [flag for flag in not_flags if flag in text] == []
+
+
 def test_emit_writes_a_file_whole_and_says_when_it_cannot(tmp_path: Path) -> None:
     wanted = tmp_path / "serve.sh"
     assert run("recommend", "--model", EXAMPLE, "--emit", "vllm", "-o", str(wanted)).exit_code == 0

@@ -30,11 +30,21 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
         schedule=schedule,
         max_batch=largest,
         tp=tp,
+        ep=question.deployment.ep,
+        dp_attention=question.deployment.dp_attention,
+        weights=_changed(question.dtypes["weights"], question.checkpoint_dtypes[0]),
+        kv_dtype=_changed(question.dtypes["kv"], question.checkpoint_dtypes[1] or "bf16"),
         drafter_tp=option.drafter_tp,
         block=option.drafter.block,
         sampling="probabilistic" if temperature else None,
         acceptance_length=_acceptance_length(answer, name, length),
     )
+
+
+def _changed(planned: str, checkpoint: str) -> str | None:
+    """A format that the server must be told: not the checkpoint's own, and not just another 16-bit one."""
+    wide = {"bf16", "fp16", "fp32"}
+    return None if planned == checkpoint or {planned, checkpoint} <= wide else planned
 
 
 def drafter_weights(option: Option) -> str | None:

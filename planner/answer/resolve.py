@@ -52,6 +52,7 @@ class Question:
     prefix_hit: float = 0.0
     disaggregated: bool = False     # prompts are processed on other GPUs
     load: Load | None = None
+    checkpoint_dtypes: tuple[str, str | None] = ("bf16", None)     # weights and KV cache, before `dtypes` changes them
 
 
 def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Question:
@@ -59,7 +60,8 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
     config, faults = loaded.config, Faults(loaded)
     found: list[Model] = []
     with faults.at("target"):
-        found.append(_dtyped(load_model(model_reference(config.target, loaded.base)), config))
+        checkpoint = load_model(model_reference(config.target, loaded.base))
+        found.append(_dtyped(checkpoint, config))
     with faults.at("gpu"):
         gpu = load_gpu(profile_reference(config.gpu, loaded.base), allow_preliminary=allow_preliminary)
     if not found or faults.found:
@@ -101,8 +103,9 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         input_tokens=config.workload.input_tokens if load is None else round(load.input_tokens),
         output_tokens=config.workload.output_tokens if load is None else round(load.output_tokens),
         objective=config.objective,
+        checkpoint_dtypes=(_main_format(checkpoint), checkpoint.kv_dtype),
         dtypes={
-            "weights": target.weights.ffn if target.weights.experts == target.weights.ffn else target.weights.experts,
+            "weights": _main_format(target),
             "kv": deployment.kv_dtype,
             "activations": deployment.activation_dtype,
         },
@@ -114,6 +117,11 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         disaggregated=config.workload.disaggregated,
         load=load,
     )
+
+
+def _main_format(target: Model) -> str:
+    """Format of most of the weights: of the experts where they differ from the dense parts."""
+    return target.weights.ffn if target.weights.experts == target.weights.ffn else target.weights.experts
 
 
 def _dtyped(target: Model, config: Config) -> Model:

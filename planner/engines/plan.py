@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from specplan.planner.decide.tier import Tier
-from specplan.planner.messages import Fault, InputError
+from specplan.planner.messages import Fault, InputError, Note
 
 if TYPE_CHECKING:
     from specplan.planner.models.drafter import Mechanism
@@ -26,7 +26,11 @@ class DraftPlan:
     target_model: str | None = None
     schedule: tuple[Tier, ...] | None = None    # from batch 1, without gaps, rising
     max_batch: int | None = None                # sequences that the server admits
-    tp: int = 1
+    tp: int = 1                                 # GPUs that share the layers; the next two lie among them
+    ep: int = 1                                 # GPUs that hold whole experts
+    dp_attention: int = 1                       # groups that attend to different sequences
+    weights: str | None = None                  # format of the weights; None: that of the checkpoint that is named
+    kv_dtype: str | None = None                 # format of the KV cache; None: likewise
     drafter_tp: int | None = None               # None: whatever the engine takes by default
     block: int | None = None                    # DFlash, DSpark: trained block, as the checkpoint counts it
     sampling: Literal["greedy", "probabilistic"] | None = None      # how drafts are drawn; None: engine's default
@@ -66,6 +70,8 @@ def check_plan(plan: DraftPlan) -> None:
     need(plan.mechanism is None or plan.mechanism in MECHANISMS, "mechanism", f"'{plan.mechanism}' is unknown")
     need(plan.draft_len >= 0, "draft_len", "must not be negative")
     need(plan.tp >= 1, "tp", "must be at least 1")
+    need(plan.ep >= 1 and plan.tp % max(plan.ep, 1) == 0, "ep", "must divide tp")
+    need(plan.dp_attention >= 1 and plan.tp % max(plan.dp_attention, 1) == 0, "dp_attention", "must divide tp")
     need(plan.drafter_tp is None or plan.drafter_tp >= 1, "drafter_tp", "must be at least 1")
     need(plan.max_batch is None or plan.max_batch >= 1, "max_batch", "must be at least 1")
     if plan.acceptance_length is not None:
@@ -93,6 +99,41 @@ def _schedule_faults(plan: DraftPlan) -> list[Fault]:
     if longest != plan.draft_len:
         faults.append(Fault(("draft_len",), f"is {plan.draft_len}, but the longest tier drafts {longest}"))
     return faults
+
+
+def format_notes(plan: DraftPlan, *, weights: bool = True, kv: bool = True, parallel: bool = True) -> list[Note]:
+    """What to say where number formats or groups of GPUs cannot be flags: the server must be given them otherwise."""
+    notes = []
+    if weights and plan.weights is not None:
+        notes.append(Note("weights", f"the plan assumes {plan.weights.upper()} weights: serve a checkpoint in that "
+                                     "format"))
+    if kv and plan.kv_dtype is not None:
+        notes.append(Note("kv_dtype", f"the plan assumes a KV cache in {plan.kv_dtype.upper()}: set it yourself"))
+    if parallel and (plan.ep > 1 or plan.dp_attention > 1):
+        notes.append(Note("parallel", f"the plan spreads experts over {plan.ep} GPUs and attention over "
+                                      f"{plan.dp_attention} groups of different sequences: set them yourself"))
+    return notes
+
+
+def online_note(weights: str) -> Note:
+    """For engines that quantise a 16-bit checkpoint while it loads."""
+    return Note("weights", f"--quantization {weights} converts a 16-bit checkpoint as it loads; with a checkpoint in "
+                           f"{weights.upper()}, name that one and drop the flag")
+
+
+def per_rank(plan: DraftPlan, reason: str, notes: list[Note]) -> DraftPlan:
+    """The plan of a server whose limits count the sequences of one of the data-parallel groups; no schedule there."""
+    if plan.dp_attention == 1:
+        return plan
+    if plan.schedule:
+        notes.append(Note("schedule", f"the schedule {in_words(plan.schedule)} is lost: {reason}; {plan.draft_len} is "
+                                      "used throughout"))
+    largest = plan.max_batch
+    if largest is not None:
+        each = -(-largest // plan.dp_attention)
+        notes.append(Note("max_batch", f"batches count the sequences of one group: {each} of {largest} in all"))
+        largest = each * plan.dp_attention
+    return replace(plan, schedule=None, max_batch=largest)
 
 
 def fitted(schedule: tuple[Tier, ...], max_batch: int) -> tuple[Tier, ...]:

@@ -46,6 +46,9 @@ def plans(draw: st.DrawFn) -> DraftPlan:
         drafter_model=drafter if mechanism in LOADED else None,
         target_model=draw(st.sampled_from([None, "org/target", "/models/a b"])), tp=tp,
         max_batch=draw(st.sampled_from([None, ends[-1], 1024])), drafter_tp=draw(st.sampled_from([None, 1, tp])),
+        ep=draw(st.sampled_from([1, tp])),
+        dp_attention=draw(st.sampled_from([size for size in (1, 2, tp) if tp % size == 0])),
+        weights=draw(st.sampled_from([None, "fp8", "nvfp4"])), kv_dtype=draw(st.sampled_from([None, "fp8", "int8"])),
         block=length + 1 if mechanism == "dflash" else length if mechanism == "dspark" else None,
         sampling=draw(st.sampled_from([None, "greedy", "probabilistic"])),
         acceptance_length=draw(st.sampled_from([None, 1.0 + length / 2])),
@@ -121,7 +124,7 @@ def vllm_sizes(end: int, length: int) -> list[int]:
 @given(plan=plans(), largest=st.integers(1, 1024))
 def test_graphs_reach_the_largest_step_and_pad_little(plan: DraftPlan, largest: int) -> None:
     """Every step of every tier replays a graph with at most a quarter more rows (or 16, where rows cost nothing)."""
-    plan = replace(plan, max_batch=largest)
+    plan = replace(plan, max_batch=largest, dp_attention=1)
     end = max_capture_size(plan) or min(largest * (plan.draft_len + 1) * 2, 512)
     sizes, batches = vllm_sizes(end, plan.draft_len), graph_batches(largest)
     for batch in range(1, largest + 1):
@@ -155,6 +158,37 @@ def test_trtllm_schedule_has_the_meaning_of_the_release() -> None:
     older = yaml.safe_load(emit(EAGLE3, "tensorrt_llm", "1.2.0"))["speculative_config"]["draft_len_schedule"]
     assert newest == {8: 3, 64: 1, 128: 0}
     assert older == {1: 3, 9: 1, 65: 0}
+
+
+@pytest.mark.parametrize(("engine", "lines"), [
+    ("vllm", ["--kv-cache-dtype fp8", "--quantization fp8", "--tensor-parallel-size 2", "--data-parallel-size 2",
+              "--enable-expert-parallel", "--max-num-seqs 64"]),
+    ("sglang", ["--kv-cache-dtype fp8_e4m3", "--quantization fp8", "--tp-size 4", "--dp-size 2",
+                "--enable-dp-attention", "--ep-size 4", "--max-running-requests 128"]),
+    ("tensorrt_llm", ["dtype: fp8", "FP8 weights: serve a checkpoint in that format", "tensor_parallel_size: 4",
+                      "moe_expert_parallel_size: 4", "attention DP here is over all 4 GPUs or none"]),
+    ("llama_cpp", ["FP8 weights", "KV cache in FP8", "experts over 4 GPUs and attention over 2 groups"]),
+])
+def test_formats_and_groups_are_flags_or_said(engine: str, lines: list[str]) -> None:
+    plan = replace(EAGLE3, ep=4, dp_attention=2, weights="fp8", kv_dtype="fp8", schedule=None)
+    text = emit(plan, engine).replace("\n#   ", " ")
+    assert [line for line in lines if line not in text] == []
+    plain = emit(replace(EAGLE3, schedule=None), engine)
+    assert [word for word in ("fp8", "FP8", "expert", "dp-size", "data-parallel") if word in plain] == []
+
+
+def test_attention_dp_over_all_ranks_counts_sequences_of_one() -> None:
+    written = write_configuration(replace(EAGLE3, dp_attention=4, ep=4), "tensorrt_llm")
+    settings_of = yaml.safe_load(written.text)
+    assert (settings_of["enable_attention_dp"], settings_of["max_batch_size"]) == (True, 32)
+    assert "draft_len_schedule" not in settings_of["speculative_config"]
+    assert any("32 of 128" in note.message for note in written.notes)
+
+
+def test_groups_that_do_not_divide_the_gpus_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        check_plan(replace(EAGLE3, ep=3, dp_attention=3))
+    assert {fault.path for fault in caught.value.faults} == {("ep",), ("dp_attention",)}
 
 
 @pytest.mark.parametrize(("engine", "expected"), [

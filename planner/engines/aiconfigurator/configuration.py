@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, in_words
+from specplan.planner.engines.plan import DraftPlan, format_notes, in_words
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 
@@ -67,6 +67,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
     if plan.schedule:
         notes.append(Note("schedule", f"one draft length per search: {plan.draft_len} is used, the schedule "
                                       f"{in_words(plan.schedule)} is lost"))
+    notes += format_notes(plan)
     notes.append(Note("settings", "batch, parallelism and drafter are searched or assumed by aiconfigurator itself"))
     return DraftPlan(mechanism="mtp", draft_len=plan.draft_len, target_model=plan.target_model,
                      acceptance_length=plan.acceptance_length), tuple(notes)

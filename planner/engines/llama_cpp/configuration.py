@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, Setting, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, in_words
+from specplan.planner.engines.plan import DraftPlan, format_notes, in_words
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 
@@ -142,6 +142,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                                       f"schedule {in_words(plan.schedule)} is lost"))
     if plan.tp > 1 or (plan.drafter_tp or 1) > 1:
         notes.append(Note("tp", f"TP {plan.tp} is not a flag here: --split-mode and --tensor-split place the layers"))
+    notes += format_notes(plan)
     if plan.sampling == "probabilistic":
         notes.append(Note("sampling", "drafts are drawn greedily; --spec-draft-p-min gates them by probability"))
     if plan.min_acceptance_rate is not None:
@@ -150,7 +151,8 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
         notes.append(Note("cost_table", "llama.cpp reads no cost table"))
     if plan.block is not None:
         notes.append(Note("block", f"the block ({plan.block}) is read from the draft file"))
-    return replace(plan, schedule=None, tp=1, drafter_tp=None, sampling=None, block=None,
+    return replace(plan, schedule=None, tp=1, ep=1, dp_attention=1, weights=None, kv_dtype=None, drafter_tp=None,
+                   sampling=None, block=None,
                    cost_table=None, min_acceptance_rate=None, acceptance_length=None), tuple(notes)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, first_positional, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, in_words
+from specplan.planner.engines.plan import DraftPlan, format_notes, in_words
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 
@@ -91,12 +91,14 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                                       f"schedule {in_words(plan.schedule)} is lost"))
     if plan.drafter_tp is not None and plan.drafter_tp != plan.tp:
         notes.append(Note("drafter_tp", f"TP {plan.drafter_tp} for the drafter alone cannot be set"))
+    notes += format_notes(plan)
     for name, value in (("sampling", plan.sampling), ("block", plan.block),
                         ("min_acceptance_rate", plan.min_acceptance_rate),
                         ("cost_table", plan.cost_table)):
         if value:
             notes.append(Note(name, f"{name} ({value}) has no flag in LMDeploy"))
-    return replace(plan, schedule=None, drafter_tp=None, sampling=None, block=None, cost_table=None,
+    return replace(plan, schedule=None, ep=1, dp_attention=1, weights=None, kv_dtype=None, drafter_tp=None,
+                   sampling=None, block=None, cost_table=None,
                    min_acceptance_rate=None, acceptance_length=None), tuple(notes)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from specplan.planner.engines.launch import Launch, put_mapping
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, in_words
+from specplan.planner.engines.plan import DraftPlan, format_notes, in_words
 from specplan.planner.messages import InputError, Note
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
     if plan.schedule:
         notes.append(Note("schedule", f"one draft length for all batches: {plan.draft_len} is used, the schedule "
                                       f"{in_words(plan.schedule)} is lost"))
+    notes += format_notes(plan)
     for name, value in (("target_model", plan.target_model), ("max_batch", plan.max_batch), ("tp", plan.tp - 1),
                         ("sampling", plan.sampling), ("block", plan.block),
                         ("min_acceptance_rate", plan.min_acceptance_rate), ("cost_table", plan.cost_table)):

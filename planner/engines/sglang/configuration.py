@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, fitted, in_words
+from specplan.planner.engines.plan import DraftPlan, fitted, format_notes, in_words, online_note
 from specplan.planner.engines.snippet import command, heredoc
 from specplan.planner.messages import InputError, Note
 
@@ -26,12 +26,15 @@ ENGINE = "sglang"
 NEWEST = "0.5.23"
 IMAGE = r"(?:^|/)sglang(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("--speculative-algorithm", "--speculative_algorithm", "--speculative-num-steps", "--speculative-eagle-topk")
+WITHOUT_DP_ATTENTION = frozenset({"STANDALONE", "NGRAM", "DFLASH"})
+FP8_CACHE = "fp8_e4m3"      # the finer of the two FP8 formats of --kv-cache-dtype
 ADAPTIVE_FILE = "adaptive_spec.json"
 ADAPTIVE = "adaptive."      # prefix of the settings read from the adaptive JSON
 
 ALIASES = {
     "--tp": "--tp-size", "--tensor-parallel-size": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size",
-    "--pipeline-parallel-size": "--pp-size", "--data-parallel-size": "--dp-size", "--model": "--model-path",
+    "--pipeline-parallel-size": "--pp-size", "--ep": "--ep-size", "--expert-parallel-size": "--ep-size",
+    "--data-parallel-size": "--dp-size", "--model": "--model-path",
     "--speculative-draft-model": "--speculative-draft-model-path", "--attention-backend": "--attention-backend",
     "--cuda-graph-max-bs-decode": "--cuda-graph-max-bs", "--cuda-graph-bs-decode": "--cuda-graph-bs",
 }
@@ -162,6 +165,9 @@ def plan_of(launch: Launch) -> DraftPlan:
         drafter_model=drafter, target_model=launch.text("--model-path"), schedule=schedule,
         max_batch=launch.number("--max-running-requests"),
         cost_table=launch.text("--speculative-dspark-sps-table-path"), tp=launch.number("--tp-size") or 1, block=block,
+        ep=launch.number("--ep-size") or 1, weights=launch.text("--quantization"),
+        dp_attention=launch.number("--dp-size") or 1 if launch.flag("--enable-dp-attention") else 1,
+        kv_dtype="fp8" if launch.get("--kv-cache-dtype") == FP8_CACHE else None,
         sampling="probabilistic" if launch.flag("--speculative-use-rejection-sampling") else None,
     )
 
@@ -173,6 +179,15 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
                          "it knows " + ", ".join(_ALGORITHM))
     notes: list[Note] = []
     lost: dict[str, Any] = {"min_acceptance_rate": None, "acceptance_length": None, "drafter_tp": None}
+    if plan.dp_attention > 1 and _ALGORITHM[plan.mechanism] in WITHOUT_DP_ATTENTION:
+        notes.append(Note("dp_attention", f"SGLang refuses {_ALGORITHM[plan.mechanism]} under DP attention: the "
+                                          f"{plan.dp_attention} groups are left out"))
+        plan = replace(plan, dp_attention=1)
+    online, cached = plan.weights == "fp8", plan.kv_dtype == "fp8"
+    lost |= {"weights": "fp8" if online else None, "kv_dtype": "fp8" if cached else None}
+    notes += format_notes(plan, weights=not online, kv=not cached, parallel=False)
+    if online:
+        notes.append(online_note("fp8"))
     if plan.drafter_tp is not None and plan.drafter_tp != plan.tp:
         notes.append(Note("drafter_tp", f"SGLang shards the drafter like the target: TP {plan.drafter_tp} for the "
                                         "drafter alone cannot be set"))
@@ -214,10 +229,30 @@ def _schedule(plan: DraftPlan, notes: list[Note]) -> tuple[tuple[Tier, ...] | No
         notes.append(Note("schedule", f"the schedule {in_words(plan.schedule)} is lost: SGLang's adaptive mode works "
                                       "for EAGLE, EAGLE3 and NEXTN only"))
         return None, plan.max_batch
+    if plan.dp_attention > 1:
+        notes.append(Note("schedule", f"the schedule {in_words(plan.schedule)} is lost: SGLang's adaptive mode does "
+                                      f"not work with DP attention; {plan.draft_len} is used throughout"))
+        return None, plan.max_batch
     largest = plan.max_batch or plan.schedule[-1].last
     schedule = fitted(plan.schedule, largest)
     notes.append(Note("adaptive", "one candidate per batch range pins the length; more would let SGLang adapt"))
     return (*schedule[:-1], schedule[-1]._replace(last=largest)), largest
+
+
+def _placing(plan: DraftPlan) -> list[tuple[str, ...]]:
+    """Flags of the GPUs and of number formats; `--tp-size` counts all GPUs, groups and expert GPUs are among them."""
+    flags: list[tuple[str, ...]] = []
+    if plan.tp > 1:
+        flags.append(("--tp-size", str(plan.tp)))
+    if plan.dp_attention > 1:
+        flags += [("--dp-size", str(plan.dp_attention)), ("--enable-dp-attention",)]
+    if plan.ep > 1:
+        flags.append(("--ep-size", str(plan.ep)))
+    if plan.weights is not None:
+        flags.append(("--quantization", plan.weights))
+    if plan.kv_dtype is not None:
+        flags.append(("--kv-cache-dtype", FP8_CACHE))
+    return flags
 
 
 def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
@@ -246,7 +281,6 @@ def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
     if plan.max_batch is not None:
         flags += [("--max-running-requests", str(plan.max_batch)),
                   ("--cuda-graph-max-bs", str(plan.max_batch))]     # SGLang's own list of batches is dense up to it
-    if plan.tp > 1:
-        flags.insert(0, ("--tp-size", str(plan.tp)))
+    flags = _placing(plan) + flags
     start = ("python3", "-m", "sglang.launch_server", "--model-path", plan.target_model) if plan.target_model else ()
     return text + command(start, flags)

@@ -12,6 +12,7 @@ from specplan.planner.engines.rule_examples import CHAIN, example
 from specplan.planner.engines.rule_examples import sglang as sglang_command
 from specplan.planner.engines.sglang import adaptive_rules
 from specplan.planner.engines.sglang.configuration import (
+    WITHOUT_DP_ATTENTION,
     algorithm,
 )
 
@@ -77,7 +78,7 @@ def _rejection(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG0
 
 def _dp_attention(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     kind = algorithm(launch)
-    if launch.flag("--enable-dp-attention") and kind in {"STANDALONE", "NGRAM", "DFLASH"}:
+    if launch.flag("--enable-dp-attention") and kind in WITHOUT_DP_ATTENTION:
         yield at_name(launch.settings["--enable-dp-attention"], f"{kind} does not work with DP attention")
 
 

@@ -16,7 +16,7 @@ import yaml
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.launch import SPEC, Launch, Setting, at_least, put_mapping, whole, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, fitted
+from specplan.planner.engines.plan import DraftPlan, fitted, format_notes, per_rank
 from specplan.planner.messages import InputError, Note
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ NEWEST = "1.4.0rc4"
 UPPER_BOUNDS_SINCE = "1.3"      # draft_len_schedule: keys are highest batches from here on
 IMAGE = r"(?:^|/)tensorrt-llm/[a-z-]+(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("speculative_config", "decoding_type")
+
+CACHE_FORMATS = {"fp8", "nvfp4"}    # of kv_cache_config.dtype, beside what the checkpoint says
 
 BASE_KEYS = frozenset({
     "decoding_type", "max_draft_len", "max_total_draft_tokens", "speculative_model", "speculative_model_dir",
@@ -66,7 +68,8 @@ _TYPE: dict[Mechanism, str] = {
     "eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram", "draft_model": "Draft_Target", "pard": "PARD",
     "dflash": "DFlash", "dspark": "DSpark", "suffix": "SA",
 }
-_TOP = {"tensor_parallel_size", "pipeline_parallel_size", "max_batch_size", "max_seq_len", "cuda_graph_config",
+_TOP = {"tensor_parallel_size", "moe_expert_parallel_size", "enable_attention_dp", "kv_cache_config",
+        "pipeline_parallel_size", "max_batch_size", "max_seq_len", "cuda_graph_config",
         "max_num_tokens", "disable_overlap_scheduler"}
 
 
@@ -137,11 +140,15 @@ def plan_of(launch: Launch) -> DraftPlan:
         draft_len = launch.number(SPEC + "num_nextn_predict_layers")
     if mechanism is None or draft_len is None:
         raise InputError("the TensorRT-LLM configuration does not say which kind drafts how many tokens")
+    tp, admitted = launch.number("tensor_parallel_size") or 1, launch.number("max_batch_size")
+    groups = tp if launch.flag("enable_attention_dp") else 1
+    cache = launch.get("kv_cache_config")
     return DraftPlan(
         mechanism=mechanism, draft_len=draft_len,
         drafter_model=launch.text(SPEC + "speculative_model") or launch.text(SPEC + "speculative_model_dir"),
-        schedule=tiers_of(launch), max_batch=launch.number("max_batch_size"),
-        tp=launch.number("tensor_parallel_size") or 1, block=launch.number(SPEC + "block_size"),
+        schedule=tiers_of(launch), max_batch=None if admitted is None else admitted * groups,
+        tp=tp, ep=launch.number("moe_expert_parallel_size") or 1, dp_attention=groups,
+        kv_dtype=cache.get("dtype") if isinstance(cache, dict) else None, block=launch.number(SPEC + "block_size"),
         sampling="probabilistic" if launch.flag(SPEC + "use_rejection_sampling") else None,
         cost_table=launch.text(SPEC + "confidence_cost_table_path"),
         min_acceptance_rate=launch.get(SPEC + "acceptance_rate_threshold"),
@@ -154,7 +161,16 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
         raise InputError(f"TensorRT-LLM {version} has no drafter of the kind '{plan.mechanism}'; "
                          "it knows " + ", ".join(_TYPE))
     notes: list[Note] = []
-    lost: dict[str, Any] = {"acceptance_length": None, "target_model": None, "drafter_tp": None}
+    lost: dict[str, Any] = {"acceptance_length": None, "target_model": None, "drafter_tp": None,
+                            "weights": None}
+    if 1 < plan.dp_attention < plan.tp:
+        notes.append(Note("dp_attention", f"attention DP here is over all {plan.tp} GPUs or none, not in "
+                                          f"{plan.dp_attention} groups: it is left out"))
+        plan = replace(plan, dp_attention=1)
+    plan = per_rank(plan, "its batches would be those of one rank under attention DP", notes)
+    cached = plan.kv_dtype in CACHE_FORMATS
+    lost["kv_dtype"] = plan.kv_dtype if cached else None
+    notes += format_notes(plan, kv=not cached, parallel=False)
     if plan.target_model is not None:
         notes.append(Note("target", f"the target is not part of the file: trtllm-serve {plan.target_model} --config "
                                     "FILE"))
@@ -238,9 +254,16 @@ def write(plan: DraftPlan, version: str) -> str:
     top: dict[str, Any] = {}
     if plan.tp > 1:
         top["tensor_parallel_size"] = plan.tp
+    if plan.ep > 1:
+        top["moe_expert_parallel_size"] = plan.ep
+    if plan.dp_attention > 1:
+        top["enable_attention_dp"] = True
+    if plan.kv_dtype is not None:
+        top["kv_cache_config"] = {"dtype": plan.kv_dtype}
     if plan.max_batch is not None:
-        top["max_batch_size"] = plan.max_batch
-        top["cuda_graph_config"] = {"enable_padding": True, "batch_sizes": _OnOneLine(graph_batches(plan.max_batch))}
+        each = plan.max_batch // plan.dp_attention
+        top["max_batch_size"] = each
+        top["cuda_graph_config"] = {"enable_padding": True, "batch_sizes": _OnOneLine(graph_batches(each))}
     text = yaml.dump(top | {"speculative_config": spec}, Dumper=_Dumper, sort_keys=False, width=120)
     meant = "  draft_len_schedule:\n    # specplan: ignore[SP301] batch 1 has a tier of its own\n    1:"
     return text.replace("  draft_len_schedule:\n    1:", meant) if at_least(version, UPPER_BOUNDS_SINCE) else text

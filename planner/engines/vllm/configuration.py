@@ -23,7 +23,7 @@ from specplan.planner.engines.launch import (
     words_to_settings,
 )
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan
+from specplan.planner.engines.plan import DraftPlan, format_notes, online_note, per_rank
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 
@@ -37,10 +37,12 @@ MARKERS = ("--speculative-config", "--speculative_config", "--spec-method", "--s
 
 ALIASES = {
     "-sc": "--speculative-config", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size", "-cc": "--compilation-config", "-O": "--compilation-config",
+    "-dp": "--data-parallel-size", "-ep": "--enable-expert-parallel", "-q": "--quantization",
+    "-cc": "--compilation-config", "-O": "--compilation-config",
     "--cuda-graph-sizes": "--cudagraph-capture-sizes",
 }
-SWITCHES = frozenset({"--enforce-eager", "--enable-lora", "--trust-remote-code", "--enable-prefix-caching"})
+SWITCHES = frozenset({"--enforce-eager", "--enable-lora", "--trust-remote-code", "--enable-prefix-caching",
+                      "--enable-expert-parallel"})
 MANY = frozenset({"--cudagraph-capture-sizes"})
 DEFAULT_CAPTURE_SIZE = 512      # rows where the list of CUDA graphs ends; 1024 on data-centre Blackwell
 SHORTCUTS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
@@ -165,10 +167,14 @@ def plan_of(launch: Launch) -> DraftPlan:
     draft_len = launch.number(SPEC + "num_speculative_tokens")
     if mechanism is None or draft_len is None:
         raise InputError("the vLLM configuration does not say which method drafts how many tokens")
+    groups, admitted = launch.number("--data-parallel-size") or 1, launch.number("--max-num-seqs")
+    tp = (launch.number("--tensor-parallel-size") or 1) * groups
     return DraftPlan(
         mechanism=mechanism, draft_len=draft_len, drafter_model=launch.text(SPEC + "model"),
-        target_model=launch.text("--model"), schedule=schedule(launch), max_batch=launch.number("--max-num-seqs"),
-        tp=launch.number("--tensor-parallel-size") or 1,
+        target_model=launch.text("--model"), schedule=schedule(launch),
+        max_batch=None if admitted is None else admitted * groups,
+        tp=tp, ep=tp if launch.flag("--enable-expert-parallel") else 1, dp_attention=groups,
+        weights=launch.text("--quantization"), kv_dtype=launch.text("--kv-cache-dtype"),
         drafter_tp=launch.number(SPEC + "draft_tensor_parallel_size"),
         sampling=launch.get(SPEC + "draft_sample_method"),
     )
@@ -176,7 +182,19 @@ def plan_of(launch: Launch) -> DraftPlan:
 
 def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:     # noqa: ARG001
     """The part of a plan that the dialect carries, and what is lost, in words."""
-    notes = []
+    notes: list[Note] = []
+    plan = per_rank(plan, "vLLM switches it off under data parallelism", notes)
+    if plan.dp_attention > 1 and plan.drafter_tp not in {None, 1}:      # the drafter lies in one group, as the target
+        if plan.drafter_tp != plan.tp:
+            notes.append(Note("drafter_tp", f"the drafter runs on one GPU of a group or on all of them, not on "
+                                            f"{plan.drafter_tp}"))
+        plan = replace(plan, drafter_tp=None)
+    online = plan.weights == "fp8"
+    notes += format_notes(plan, weights=not online, kv=plan.kv_dtype != "fp8", parallel=False)
+    if online:
+        notes.append(online_note("fp8"))
+    if 1 < plan.ep < plan.tp:
+        notes.append(Note("ep", f"vLLM spreads experts over all {plan.tp} GPUs or none, not over {plan.ep}"))
     if plan.block is not None:
         notes.append(Note("block", f"vLLM reads the block ({plan.block}) from the drafter's config.json"))
     if plan.min_acceptance_rate is not None:
@@ -190,7 +208,8 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
     if plan.schedule:
         notes.append(Note("runner", "full CUDA graphs under a schedule need Model Runner V2; off with data "
                                     "parallelism"))
-    return replace(plan, block=None, cost_table=None, min_acceptance_rate=None,
+    return replace(plan, weights="fp8" if online else None, kv_dtype="fp8" if plan.kv_dtype == "fp8" else None,
+                   ep=plan.tp if plan.ep > 1 else 1, block=None, cost_table=None, min_acceptance_rate=None,
                    acceptance_length=None), tuple(notes)
 
 
@@ -200,6 +219,8 @@ def max_capture_size(plan: DraftPlan) -> int | None:
     The list is dense: multiples of 8, from 256 of 16, up to `max_cudagraph_capture_size` (512 by default). Each is
     rounded up to a multiple of 1 + D, and those above the end are dropped (vllm/config/vllm.py and compilation.py).
     """
+    if plan.max_batch is not None and plan.dp_attention > 1:
+        plan = replace(plan, max_batch=plan.max_batch // plan.dp_attention, dp_attention=1)
     rows, multiple = plan.largest_step_rows, plan.draft_len + 1
     if rows is None:
         return None
@@ -225,10 +246,19 @@ def write(plan: DraftPlan, version: str) -> str:  # noqa: ARG001
     if plan.sampling is not None:
         spec["draft_sample_method"] = plan.sampling
     flags: list[tuple[str, ...]] = []
-    if plan.tp > 1:
-        flags.append(("--tensor-parallel-size", str(plan.tp)))
+    groups = plan.dp_attention      # vLLM's TP is that of one group; experts, where spread, go over TP x DP GPUs
+    if plan.tp > groups:
+        flags.append(("--tensor-parallel-size", str(plan.tp // groups)))
+    if groups > 1:
+        flags.append(("--data-parallel-size", str(groups)))
+    if plan.ep > 1:
+        flags.append(("--enable-expert-parallel",))
+    if plan.weights is not None:
+        flags.append(("--quantization", plan.weights))
+    if plan.kv_dtype is not None:
+        flags.append(("--kv-cache-dtype", plan.kv_dtype))
     if plan.max_batch is not None:
-        flags.append(("--max-num-seqs", str(plan.max_batch)))
+        flags.append(("--max-num-seqs", str(plan.max_batch // groups)))
     flags.append(("--speculative-config", json.dumps(spec)))
     size = max_capture_size(plan)
     if size is not None:
