@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -49,7 +49,7 @@ def _message(item: ErrorDetails, schema: type[BaseModel]) -> str:
     if kind == "missing":
         return "is required"
     if kind in {"extra_forbidden", "invalid_key"}:
-        return "unknown key" + nearest(str(item["loc"][-1]), _keys(schema, item["loc"][:-1]))
+        return "unknown key" + _meant(str(item["loc"][-1]), found, _schema_at(schema, item["loc"][:-1]))
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
@@ -69,15 +69,35 @@ def _message(item: ErrorDetails, schema: type[BaseModel]) -> str:
     return f"must be {wanted}, not {shown(found)}" if wanted else item["msg"]
 
 
-def _keys(schema: type[BaseModel], path: KeyPath) -> list[str]:
-    """Keys that the schema knows at `path`."""
+def _meant(name: str, value: Any, schema: type[BaseModel] | None) -> str:
+    """The key that was meant: this very one in a part one level down, or one like it here."""
+    inside = _parts_with(name, schema)
+    if not inside:
+        return nearest(name, list(schema.model_fields) if schema else [])
+    text = "..." if isinstance(value, bool) or not isinstance(value, int | float | str) else str(value)
+    return "; did you mean " + " or ".join(f"`{part}: {{{name}: {text}}}`" for part in inside) + "?"
+
+
+def _schema_at(schema: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """What the schema knows at `path`."""
     for part in path:
         if isinstance(part, str) and part in schema.model_fields:
             inner = _model_inside(schema.model_fields[part].annotation)
             if inner is None:
-                return []
+                return None
             schema = inner
-    return list(schema.model_fields)
+    return schema
+
+
+def _parts_with(name: str, schema: type[BaseModel] | None) -> list[str]:
+    """Parts one level down that know a key: `tp` belongs under `parallel`. Parts that are lists are left out."""
+    found = []
+    for part, field in schema.model_fields.items() if schema else ():
+        listed = any(get_origin(kind) is tuple for kind in (field.annotation, *get_args(field.annotation)))
+        inner = None if listed else _model_inside(field.annotation)
+        if inner is not None and name in inner.model_fields:
+            found.append(part)
+    return found
 
 
 def _model_inside(annotation: Any) -> type[BaseModel] | None:

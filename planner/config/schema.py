@@ -258,7 +258,7 @@ class DrafterConfig(Part):
     """The drafter's preset name, path of its config.json, or an inline mapping of the same fields."""
     block: Annotated[int, Field(ge=2, le=64)] | None = None
     """Trained block of DFlash or DSpark, as its checkpoint counts it."""
-    acceptance: Acceptance | None = None
+    acceptance: Annotated[Acceptance | None, BeforeValidator(values.acceptance)] = None
     """Measured acceptance; without it the answer says what each draft length must reach to break even."""
     draft_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
     """Share of steps in which a lookup (ngram, suffix) finds something to propose."""

@@ -32,6 +32,14 @@ def engine(value: Any) -> Any:
     return value
 
 
+def acceptance(value: Any) -> Any:
+    """A mapping; a bare number is one of several things that only its name tells apart."""
+    if not _is_number(value):
+        return value
+    meant = f"{{alpha: {value:g}}}" if 0 <= value <= 1 else f"{{acceptance_length: {value:g}, draft_len: 3}}"
+    raise ValueError(f"must be a mapping that says what the number is, such as {meant}, not {shown(value)}")
+
+
 def lengths(value: Any) -> float | dict[int, float]:
     """AL as one number, or by draft length."""
     if _is_number(value):

@@ -37,7 +37,7 @@ def load_gpu(reference: str | Path, *, allow_preliminary: bool = False) -> GpuPr
     """
     profile = _load(str(reference))
     if profile.hardware.preliminary and not allow_preliminary:
-        raise InputError(f"gpu: the figures of '{profile.name}' are preliminary ({profile.hardware.notes}); "
+        raise InputError(f"the figures of '{profile.name}' are preliminary ({profile.hardware.notes}); "
                          "--allow-preliminary uses them all the same")
     return profile
 
@@ -49,8 +49,8 @@ def _load(reference: str) -> GpuProfile:
     elif reference.endswith((".yaml", ".yml")) or "/" in reference:
         path = Path(reference)
     else:
-        raise InputError(f"gpu: no profile named '{reference}'{nearest(reference, gpu_names())}; "
-                         f"shipped: {', '.join(gpu_names())}")
+        raise InputError(f"no profile named '{reference}'{nearest(reference, gpu_names())} "
+                         "(all names: specplan profiles list)")
     profile = replace(read_profile(read_text(path), file=str(path)), file=path)
     if profile.prior_from is None:
         return profile

@@ -9,7 +9,7 @@ from typing import Any
 from specplan.planner.messages import Fault, InputError, MissingError, nearest
 
 FORMATS = ("svg", "png", "pdf")
-INSTALL = "pictures need matplotlib: pip install 'specplan[plot]'"
+INSTALL = "pictures need matplotlib: pip install '.[plot]' in the checkout of specplan"
 # Okabe and Ito's palette, told apart by colour-blind eyes; black first
 PALETTE = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7", "#F0E442")
 LINES = (*PALETTE[:7], "#7A5C00")      # the yellow is too pale for a line on white

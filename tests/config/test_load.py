@@ -26,7 +26,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def drafter(acceptance: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+def drafter(acceptance: dict[str, Any] | float | None = None, **keys: Any) -> dict[str, Any]:
     found = {"mechanism": "eagle3", **keys}
     return {**BASE, "drafters": [{**found, "acceptance": acceptance} if acceptance is not None else found]}
 
@@ -101,6 +101,10 @@ def test_acceptance_forms(form: str, acceptance: dict[str, Any]) -> None:
         ({**BASE, "engine": ":1"}, "engine.name: "),
         (drafter({"alpha": "high"}), "drafters[0].acceptance.alpha: must be a number, not 'high'"),
         (drafter({"alpha": True}), "must be a number, not true"),
+        ({**BASE, "tp": 2}, "tp: unknown key; did you mean `parallel: {tp: 2}`?"),
+        ({**BASE, "concurrency": 8}, "concurrency: unknown key; did you mean `workload: {concurrency: 8}`?"),
+        (drafter(0.7), "drafters[0].acceptance: must be a mapping that says what the number is, such as {alpha: 0.7}"),
+        (drafter(2.4), "such as {acceptance_length: 2.4, draft_len: 3}, not 2.4"),
         (drafter({"alph": 0.7}), "drafters[0].acceptance.alph: unknown key; did you mean 'alpha'?"),
         (drafter({"per_position": []}), "drafters[0].acceptance.per_position: "),
         (drafter({"per_position": 0.7}), "must be a list, not 0.7"),

@@ -93,7 +93,8 @@ def test_preliminary_figures_are_refused_unless_allowed() -> None:
 
 
 def test_unknown_names_get_the_nearest_ones() -> None:
-    with pytest.raises(InputError, match=r"no profile named 'h200'; did you mean .*'h200-sxm'"):
+    text = r"^no profile named 'h200'; did you mean .*'h200-sxm'.*\? \(all names: specplan profiles list\)$"
+    with pytest.raises(InputError, match=text):
         load_gpu("h200")
 
 

@@ -118,7 +118,7 @@ def test_matplotlib_missing_ends_with_3_and_the_line_to_install_it(
     for command in (("plot", "step", "-o"), ("pareto", "--plot")):
         result = run(tmp_path, *command, str(tmp_path / "x.svg"))
         assert result.exit_code == 3
-        assert result.stderr == "pictures need matplotlib: pip install 'specplan[plot]'\n"
+        assert result.stderr == "pictures need matplotlib: pip install '.[plot]' in the checkout of specplan\n"
     assert run(tmp_path, "plot", "step").exit_code == 0     # terminals need no extra
     assert not (tmp_path / "x.svg").exists()
 
