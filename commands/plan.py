@@ -85,6 +85,9 @@ def _emit(answer: Answer, engine: str, output: Path | None) -> None:
         raise InputError("acceptance is not known, so there is no recommendation to write; give `acceptance:`")
     name, _, version = engine.partition(":")
     written = write_configuration(answer.deployment, name, version or None)
+    slo = answer.load.slo if answer.load is not None else None
+    if slo is not None and not slo.met:
+        typer.echo(f"note: {slo.finding}", err=True)
     for note in written.notes:
         typer.echo(f"note: {note.message}", err=True)
     if output is None:

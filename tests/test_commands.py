@@ -52,6 +52,56 @@ def test_emit_keeps_number_formats_and_groups(
     assert [flag for flag in not_flags if flag in text] == []
 
 
+LOADED = str(ROOT / "examples" / "load-llama-3.3-70b-h200.yaml")
+
+
+@pytest.mark.parametrize(("engine", "admitted"), [
+    ("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"), ("trtllm", "max_batch_size:"),
+])
+def test_emit_writes_what_the_load_chose_and_the_summary_leads_with_it(engine: str, admitted: str) -> None:
+    from specplan.planner.engines.dialects import parse
+
+    answer = json.loads(run("recommend", "--model", LOADED, "--json").stdout)
+    chosen, by_batch = answer["load"]["slo"]["choice"], answer["recommendation"]
+    assert answer["schedule"] is not None, "the batch answer stays"
+    emitted = run("recommend", "--model", LOADED, "--emit", engine).stdout
+    plan = parse(emitted, engine)
+    assert (plan.draft_len, plan.max_batch, plan.tp) == (chosen["draft_len"], chosen["max_batch"], chosen["tp"])
+    assert plan.schedule is None
+    assert f"{admitted} {chosen['max_batch']}" in emitted
+    lines = run("recommend", "--model", LOADED).stdout.splitlines()
+    assert lines[0].startswith(f"Run eagle3 with D = {chosen['draft_len']} under this load")
+    assert any(line.startswith(f"Run eagle3 with D = {by_batch['draft_len']} at batch 1,") for line in lines[1:])
+
+
+def test_emit_for_a_target_that_nothing_meets_says_so(tmp_path: Path) -> None:
+    cfg = tmp_path / "cfg.yaml"
+    text = Path(LOADED).read_text(encoding="utf-8").replace("tpot_ms: 25", "tpot_ms: 0.1")
+    cfg.write_text(text, encoding="utf-8")
+    result = run("recommend", "--model", str(cfg), "--emit", "vllm")
+    assert result.exit_code == 1
+    assert "no option meets the target" in result.stderr
+    nearest = json.loads(run("recommend", "--model", str(cfg), "--json").stdout)["load"]["slo"]["nearest"]
+    assert f'"num_speculative_tokens": {nearest["draft_len"]}}}' in result.stdout
+
+
+def test_a_snippet_made_for_a_load_is_clean_under_its_own_plan(tmp_path: Path) -> None:
+    script, plan = tmp_path / "serve.sh", tmp_path / "plan.json"
+    script.write_text(run("recommend", "--model", LOADED, "--emit", "vllm").stdout, encoding="utf-8")
+    plan.write_text(run("recommend", "--model", LOADED, "--json").stdout, encoding="utf-8")
+    length = json.loads(plan.read_text(encoding="utf-8"))["load"]["slo"]["choice"]["draft_len"]
+    kept = run("check", str(script), "--baseline", str(plan))
+    assert kept.exit_code == 0, kept.output
+    priced = run("check", str(script), "--model", LOADED)
+    assert priced.exit_code == 0, priced.output
+    short = script.read_text(encoding="utf-8").replace(f'_tokens": {length}', '_tokens": 1')
+    (tmp_path / "short.sh").write_text(short, encoding="utf-8")
+    assert f"D = {length} is best" in run("check", str(tmp_path / "short.sh"), "--model", LOADED).output
+    changed = script.read_text(encoding="utf-8").replace(f'_tokens": {length}', f'_tokens": {length - 1}')
+    script.write_text(changed, encoding="utf-8")
+    assert f"recommends D = {length}" in run("check", str(script), "--baseline", str(plan)).output
+
+
 def test_emit_writes_a_file_whole_and_says_when_it_cannot(tmp_path: Path) -> None:
     wanted = tmp_path / "serve.sh"
     assert run("recommend", "--model", EXAMPLE, "--emit", "vllm", "-o", str(wanted)).exit_code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specplan.planner.answer.build import build_answer
+from specplan.planner.answer.deploy import deployment_under_load
 from specplan.planner.answer.plan import evaluate
 from specplan.planner.answer.resolve import resolve
 from specplan.planner.answer.types import Answer
@@ -51,7 +52,9 @@ def recommend(
     load = load_answer(question)
     if load is not None and simulate_seed is not None:
         load = replace(load, simulation=checked_by_simulation(question, seed=simulate_seed, progress=progress))
-    return replace(answer, load=load)
+    if load is None:
+        return answer
+    return replace(answer, load=load, deployment=deployment_under_load(question, load))
 
 
 def explain(

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from specplan.planner.answer.load_types import LoadAnswer
 from specplan.planner.answer.options import Option
 from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.resolve import Question
 from specplan.planner.answer.types import Answer
+from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
+
+
+def deployment_under_load(question: Question, load: LoadAnswer) -> DraftPlan:
+    """What to deploy under a load: the choice's D throughout and its slots, which a batch schedule was not made for."""
+    row = load.choice
+    if row.drafter is None or not row.draft_len:
+        return _plain(question, tp=row.tp, largest=row.max_batch)
+    return _drafting(
+        question, row.drafter, row.draft_len, tp=row.tp, largest=row.max_batch, acceptance_length=row.acceptance_length
+    )
 
 
 def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = None) -> DraftPlan:
     """What to deploy: the schedule where batches were a range, else the headline's D; draft_len 0 = plain decoding."""
     question, best = plan.question, answer.recommendation
     largest, tp = max(question.batch), question.deployment.tp
-    target = question.target.weights_name or question.target.name
     if answer.schedule is not None and any(tier.draft_len for tier in answer.schedule.tiers):
         name, tiers = answer.schedule.drafter, answer.schedule.tiers
         length = max(tier.draft_len for tier in tiers)
@@ -20,13 +32,33 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
     elif best.drafter is not None and best.draft_len:
         name, length, schedule = best.drafter, best.draft_len, None
     else:
-        return DraftPlan(mechanism=None, draft_len=0, target_model=target, tp=tp, max_batch=largest)
+        return _plain(question, tp=tp, largest=largest)
+    emitted = _acceptance_length(answer, name, length)
+    return _drafting(
+        question, name, length, tp=tp, largest=largest, acceptance_length=emitted, schedule=schedule,
+        temperature=temperature,
+    )
+
+
+def _target(question: Question) -> str:
+    return question.target.weights_name or question.target.name
+
+
+def _plain(question: Question, *, tp: int, largest: int) -> DraftPlan:
+    return DraftPlan(mechanism=None, draft_len=0, target_model=_target(question), tp=tp, max_batch=largest)
+
+
+def _drafting(
+    question: Question, name: str, draft_len: int, *, tp: int, largest: int, acceptance_length: float | None,
+    schedule: tuple[Tier, ...] | None = None, temperature: float | None = None,
+) -> DraftPlan:
+    """The plan of one drafter; `tp` may be another than the configuration's, where a target let it be chosen."""
     option = next(option for option in question.options if option.drafter.name == name)
     return DraftPlan(
         mechanism=option.drafter.mechanism,
-        draft_len=length,
+        draft_len=draft_len,
         drafter_model=drafter_weights(option),
-        target_model=target,
+        target_model=_target(question),
         schedule=schedule,
         max_batch=largest,
         tp=tp,
@@ -37,7 +69,7 @@ def deployment_plan(plan: Plan, answer: Answer, *, temperature: float | None = N
         drafter_tp=option.drafter_tp,
         block=option.drafter.block,
         sampling="probabilistic" if temperature else None,
-        acceptance_length=_acceptance_length(answer, name, length),
+        acceptance_length=acceptance_length,
     )
 
 

@@ -100,3 +100,9 @@ class LoadAnswer:
     finding: str
     slo: SloAnswer | None = None
     simulation: tuple[Check, ...] = ()
+
+    @property
+    def choice(self) -> LoadRow:
+        """What to run: the option that meets the target, or comes nearest to it; without a target the best way."""
+        found = None if self.slo is None else self.slo.choice or self.slo.nearest
+        return found or self.rows[0]

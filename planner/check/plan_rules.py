@@ -64,6 +64,8 @@ def read_baseline(path: str | Path) -> Baseline:
     if found["speculate"] is None:
         raise InputError([Fault(("recommendation", "speculate"), "is null: without acceptance the plan decided "
                                 "nothing that a configuration could be held against", file=str(path))])
+    if isinstance(stored.get("load"), dict):
+        return _under_load(stored["load"], str(path))
     span, planned = found.get("draft_len_range"), stored.get("schedule") or {}
     try:
         tiers = tuple(Tier(tier["first_batch"], tier["last_batch"], tier["draft_len"])
@@ -74,6 +76,17 @@ def read_baseline(path: str | Path) -> Baseline:
     return Baseline(speculate=bool(found["speculate"]), mechanism=planned.get("mechanism", found.get("mechanism")),
                     draft_len=found.get("draft_len"), tiers=tiers, file=str(path),
                     draft_lens=(span[0], span[1]) if isinstance(span, list) and len(span) == 2 else None)
+
+
+def _under_load(load: dict[str, Any], file: str) -> Baseline:
+    """What a plan chose for its load, as `recommend --emit` writes it: one D, whatever the batch."""
+    slo = load.get("slo") or {}
+    row = slo.get("choice") or slo.get("nearest") or next(iter(load.get("rows") or ()), None)
+    if not isinstance(row, dict) or "draft_len" not in row:
+        raise InputError([Fault(("load",), "is not as specplan recommend writes it", file=file)])
+    length = row["draft_len"]
+    return Baseline(speculate=bool(length), mechanism=row.get("mechanism"), draft_len=length, draft_lens=None, tiers=(),
+                    file=file)
 
 
 def against_planner(launch: Launch, context: Context, planner: Planner) -> Iterator[tuple[Rule, Hit]]:

@@ -15,13 +15,18 @@ from specplan.planner.output.tables import ms
 
 
 def print_load(load: LoadAnswer, out: Console) -> None:
-    """Findings first, then one row per way to run."""
+    """What to run, findings, then one row per way to run."""
     asked = f"{load.request_rate:g} requests/s" if load.request_rate is not None else (
         f"{load.concurrency} users" if load.concurrency is not None else "90 % of what each option carries"
     )
     lengths = f"{load.input_tokens:.0f} tokens in, {load.output_tokens:.0f} out"
     lengths += f", {load.prefix_hit:.0%} of the prompt cached" if load.prefix_hit else ""
     lengths += ", prompts processed on other GPUs" if load.disaggregated else ""
+    if load.slo is None or load.slo.met:
+        run = load.choice
+        name = escape(label_of(run)).replace(" D =", " with D =")
+        what = "Do not speculate" if run.drafter is None else f"Run {name}"
+        out.print(f"[bold]{what}[/] under this load, at most {run.max_batch} sequences on {run.tp} GPUs")
     out.print(f"[bold]Under load[/] ({asked}; {lengths}): {escape(load.finding)}")
     if load.slo is not None:
         out.print(f"[bold]{'Target met' if load.slo.met else 'Target not met'}[/]: {escape(load.slo.finding)}")

@@ -44,6 +44,9 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
             _print_load(answer, out)
         _print_warnings(answer, verbose=verbose)
         return
+    if answer.load is not None:
+        _print_load(answer, out)
+        out.print("\nBatch by batch, whatever the load:")
     out.print(_headline(answer))
     for reason in answer.recommendation.reasons:
         out.print(f"  {escape(reason)}")
@@ -63,8 +66,6 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
         out.print(_schedule_lines(answer.schedule))
     if answer.anchoring is not None:
         out.print(_anchoring_table(answer.anchoring))
-    if answer.load is not None:
-        _print_load(answer, out)
     out.print(_guidelines_table(answer))
     _print_warnings(answer, verbose=verbose)
 
