@@ -29,7 +29,23 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(epilog="Example: specplan recommend --model cfg.yaml --batch 1-256 --context 2k,32k --json")
+ANSWER_HELP = """Example: specplan recommend --model cfg.yaml --batch 1-256 --context 2k,32k --json
+
+Columns. D (good): draft length, and the range of lengths within 3 % of it. AL / needs: tokens emitted per step, and
+the AL at which speculation breaks even. ms / off: one step with speculation, and without. speedup (90 %): of decoding,
+with its 90 % range; end to end: prompts included. tok/s/user: of decoding only. tok/s/GPU: prompts included where
+input_tokens and output_tokens are given, else of decoding only.
+
+Least regret: the option that loses least on average over draws of everything that is not known exactly.
+
+G1 to G5: NVIDIA's guidelines, which docs/model.md explains.
+
+Exit codes: 0 answered; 1 nothing feasible (does not fit in memory, or misses the latency target); 2 bad input; 3 a
+device or an extra that is needed is missing.
+"""
+
+
+@app.command(epilog=ANSWER_HELP)
 def recommend(
     model: ModelFile, gpu: Gpu = None, tp: Tp = None,
     batch: Annotated[str | None, typer.Option(metavar="LIST", help="Batches: 8, 1,8,32, or 1-256.")] = None,
@@ -79,12 +95,18 @@ def recommend(
 
 def _emit(answer: Answer, engine: str, output: Path | None) -> None:
     """Write what the answer recommends in an engine's own words; stdout carries nothing else."""
-    from specplan.planner.engines.dialects import write_configuration
+    from specplan.planner.engines.dialects import canonical_name, write_configuration
+    from specplan.planner.messages import Note
 
     if answer.recommendation.speculate is None or answer.deployment is None:
         raise InputError("acceptance is not known, so there is no recommendation to write; give `acceptance:`")
     name, _, version = engine.partition(":")
-    written = write_configuration(answer.deployment, name, version or None)
+    asked, planned = canonical_name(name), answer.workload.engine
+    other = [] if asked == canonical_name(planned) else [
+        Note("other-engine", f"planned with the kernels and fixed costs of {planned} ({answer.workload.engine_path}), "
+                             f"not of {asked}: give `engine: {name}` to plan for it")
+    ]
+    written = write_configuration(answer.deployment, name, version or None, first=other)
     slo = answer.load.slo if answer.load is not None else None
     if slo is not None and not slo.met:
         typer.echo(f"note: {slo.finding}", err=True)

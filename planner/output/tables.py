@@ -15,6 +15,7 @@ from specplan.planner.answer.types import Answer, Candidate, Cell, Recommendatio
 
 if TYPE_CHECKING:
     from specplan.planner.decide.anchor import Anchoring
+from specplan.planner.decide.choose import NEAR
 from specplan.planner.output.columns import Column, figure_columns, fitted, framed
 
 GUIDELINE_TITLES = {
@@ -58,6 +59,7 @@ def print_answer(answer: Answer, *, verbose: bool = False) -> None:
             out.print(f"  what would settle it: {escape(answer.robustness.settle)}")
     out.print()
     out.print(_cells_table(answer, out))
+    out.print(f"[dim]{escape(_legend(answer))}[/]\n")
     if answer.recommendation.speculate is None:
         out.print(_break_even_table(answer))
     elif verbose:
@@ -122,6 +124,15 @@ def _cells_table(answer: Answer, out: Console) -> Table:
     rows = [_cell_row(cell, known_lengths=known_lengths) for cell in answer.cells]
     title = f"best per batch and context, by {answer.workload.objective}"
     return fitted(out, title, figure_columns(names, leaving, text=("run",)), rows)
+
+
+def _legend(answer: Answer) -> str:
+    """What the columns mean; in full in `recommend --help`."""
+    ends = "end to end (prompts included)" if answer.workload.output_tokens is not None else "decoding too"
+    return (
+        f"D (good): draft length (those within {NEAR:.0%}); AL / needs: tokens a step / to break even; ms / off: a "
+        f"step speculating / plain; tok/s/user: decoding only; tok/s/GPU: {ends}"
+    )
 
 
 def _cell_row(cell: Cell, *, known_lengths: bool) -> list[str]:
@@ -228,7 +239,7 @@ def _candidates_table(cell: Cell, out: Console) -> Table:
 
 
 def _guidelines_table(answer: Answer) -> Table:
-    table = framed("NVIDIA's guidelines here")
+    table = framed("NVIDIA's guidelines here (docs/model.md, \"NVIDIA's guidelines\")")
     for name in ("", "D", "applies"):
         table.add_column(name, justify="right" if name == "D" else "left", no_wrap=True)
     table.add_column("finding", overflow="fold")
