@@ -33,13 +33,17 @@ def read(
     """Read acceptance from any engine's numbers, say which definition was found, and check its identities."""
     from specplan.planner.acceptance.canonical import canonical
     from specplan.planner.engines.acceptance import read_files
+    from specplan.planner.output.readings import reading_text
 
     found = canonical(read_files(files, format=source_format, draft_len=draft_len, select=select))
     if output is not None:
         write_text(output, json.dumps(found, indent=1, allow_nan=False) + "\n")
     for warning in found["warnings"]:
         typer.echo(f"note: {warning['message']}", err=True)
-    print_facts(found, as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(reading_text(found), nl=False)
 
 
 @acceptance_app.command("list", epilog="Example: specplan acceptance list --mechanism eagle3 --domain coding")

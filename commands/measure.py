@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from specplan.commands.options import Engine, Gpu, Json, ModelFile, Tp, load, print_json, print_rows
 from specplan.planner.messages import Fault, InputError
+
+if TYPE_CHECKING:
+    from specplan.planner.decide.measured_steps import MeasuredChoice
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,8 +53,24 @@ def decide(
     if as_json:
         print_json(plain(found))
         return
-    typer.echo("Plain decoding wins." if not found.draft_len else f"Run D = {found.draft_len}.")
-    print_rows([{"draft_len": d, "speedup": round(s, 3)} for d, s in found.speedups.items()], as_json=False)
+    typer.echo(_verdict(found))
+    rows = [
+        {"draft_len": d, "speedup": f"{s:.3f}", "": "interpolated" if d in found.between else ""}
+        for d, s in found.speedups.items()
+    ]
+    print_rows(rows if found.between else [{"draft_len": r["draft_len"], "speedup": r["speedup"]} for r in rows],
+               as_json=False)
+
+
+def _verdict(found: MeasuredChoice) -> str:
+    top = max(found.speedups, key=lambda d: found.speedups[d])
+    if not found.draft_len:
+        reached = found.speedups[top]
+        return "Plain decoding wins." if reached <= 1 else f"Plain decoding wins: {reached:.3f}x is within 1 % of it."
+    if found.draft_len == top:
+        return f"Run D = {top}."
+    gain = found.speedups[top] / found.speedups[found.draft_len] - 1
+    return f"Run D = {found.draft_len}: D = {top} is {gain:.1%} faster, and within 1 % the shorter wins."
 
 
 def _pairs(written: list[str], option: str) -> dict[int, float]:

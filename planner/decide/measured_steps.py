@@ -25,6 +25,7 @@ class MeasuredChoice:
     draft_len: int
     draft_len_range: tuple[int, int]
     speedups: Mapping[int, float]       # by every D that the measurements cover
+    between: tuple[int, ...] = ()       # of these, the D whose step or AL was not measured but lies between two
 
 
 def choose_by_times(*, off_s: float, step_s: Mapping[int, float], lengths: Mapping[int, float]) -> MeasuredChoice:
@@ -45,12 +46,15 @@ def choose_by_times(*, off_s: float, step_s: Mapping[int, float], lengths: Mappi
     if not common:
         raise InputError("no draft length with both a step time and an acceptance length")
     speedups = {drafted: covered[1][drafted] * off_s / covered[0][drafted] for drafted in common}
+    between = tuple(drafted for drafted in common if drafted not in step_s or drafted not in lengths)
     best = max(speedups.values())
     if best < 1.0 + TIE:
-        return MeasuredChoice(draft_len=0, draft_len_range=(0, 0), speedups=speedups)
+        return MeasuredChoice(draft_len=0, draft_len_range=(0, 0), speedups=speedups, between=between)
     chosen = next(drafted for drafted in common if speedups[drafted] >= best / (1.0 + TIE))
     near = [drafted for drafted in common if speedups[drafted] >= best * (1.0 - NEAR)]
-    return MeasuredChoice(draft_len=chosen, draft_len_range=(near[0], near[-1]), speedups=speedups)
+    return MeasuredChoice(
+        draft_len=chosen, draft_len_range=(near[0], near[-1]), speedups=speedups, between=between
+    )
 
 
 def steps_from_split(*, off_s: float, draft_s: float, verify_s: float, draft_len: int, up_to: int) -> dict[int, float]:

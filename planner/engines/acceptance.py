@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,9 @@ ALIASES = {"trtllm": "tensorrt_llm", "tensorrt-llm": "tensorrt_llm", "llama.cpp"
 JSON_NEEDLES = (b'"spec', b'"draft_n_accepted"', b'"accept_length"')     # roots of the keys that readers know
 SMALL_BYTES = 16 << 20      # a table or a YAML file is no larger
 OTHERS_EVERY = 4            # once an engine is found in a large log, other engines are looked for in each 4th block
+
+
+OWN = re.compile(rb"^source_format: ", re.MULTILINE)     # specplan's own YAML: it quotes engines' words and is no log
 
 
 def read_files(paths: Sequence[str], *, format: str = "auto", draft_len: int | None = None,     # noqa: A002
@@ -98,7 +102,7 @@ def _read_one(path: str, engine: str | None, scrapes: dict[str, Any], draft_len:
         document = json_document(head) if whole_file and head.lstrip()[:1] in (b"{", b"[") else None
         if isinstance(document, dict | list):
             _offer(document, readers)
-        else:
+        elif not (whole_file and OWN.search(head)):
             speaking: set[str] = set()
             for number, block in enumerate([head] if whole_file else blocks(stream, head)):
                 some = speaking and number % OTHERS_EVERY
