@@ -52,6 +52,39 @@ def test_emit_keeps_number_formats_and_groups(
     assert [flag for flag in not_flags if flag in text] == []
 
 
+def test_emit_for_another_engine_says_whose_costs_were_planned_with() -> None:
+    other = run("recommend", "--model", EXAMPLE, "--emit", "sglang")
+    assert "kernels and fixed costs of vllm" in other.stderr
+    assert "# planned with the kernels and fixed costs of vllm" in other.stdout
+    for same in ("vllm", "vLLM"):
+        assert "fixed costs" not in run("recommend", "--model", EXAMPLE, "--emit", same).output
+    for word in ("trtllm", "tensorrt-llm"):
+        own = run("recommend", "--model", EXAMPLE, "--engine", "trtllm", "--emit", word)
+        assert (own.exit_code, "fixed costs of" in own.output) == (0, False)
+
+
+def test_emit_for_llama_cpp_leaves_the_files_to_fill_in() -> None:
+    text = run("recommend", "--model", EXAMPLE, "--emit", "llama.cpp").stdout
+    assert "--model YOUR-MODEL.gguf" in text
+    assert "--spec-draft-model YOUR-DRAFTER.gguf" in text
+    assert "put the path of meta-llama/Llama-3.3-70B-Instruct" in text.replace("\n#   ", " ")
+
+
+@pytest.mark.parametrize(("engine", "newest"), [("vllm:9.9", "0.33.0"), ("sglang:1.0", "0.5.23"),
+                                                ("trtllm:2.0", "1.4.0rc4")])
+def test_a_version_newer_than_all_known_is_said(engine: str, newest: str) -> None:
+    said = f"newest version known is {newest}"
+    assert said in run("recommend", "--model", EXAMPLE, "--engine", engine).stderr.replace("\n", " ")
+    emitted = run("recommend", "--model", EXAMPLE, "--emit", engine)
+    assert said in emitted.stderr.replace("\n", " ")
+    assert said in emitted.stdout.replace("\n#   ", " ")
+
+
+@pytest.mark.parametrize("engine", ["vllm:0.33.0", "vllm:0.24.0", "sglang:0.5.9", "vllm-async", "vllm"])
+def test_a_known_version_passes_without_a_word(engine: str) -> None:
+    assert "newest version" not in run("recommend", "--model", EXAMPLE, "--engine", engine).output
+
+
 LOADED = str(ROOT / "examples" / "load-llama-3.3-70b-h200.yaml")
 
 

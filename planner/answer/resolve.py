@@ -69,7 +69,7 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
     target = found[0]
     notes: list[Note] = []
     with faults.at("engine"):
-        notes += _engine_notes(config.engine.name)
+        notes += _engine_notes(config.engine.name, config.engine.version)
     path = engine_path(config.engine.name, config.engine.version)
     deployment = Deployment(
         gpu=gpu,
@@ -130,11 +130,19 @@ def _dtyped(target: Model, config: Config) -> Model:
     return with_dtypes(target, config.dtypes.weights, kv=config.dtypes.kv, static_scales=static)
 
 
-def _engine_notes(name: str) -> list[Note]:
-    """An engine without constants of its own is priced by the middle of the others; a misspelt one is a fault."""
+def _engine_notes(name: str, version: str | None) -> list[Note]:
+    """An engine without constants of its own is priced by the middle of the others; a misspelt one is a fault.
+
+    A release that is newer than all known ones is priced by the newest.
+    """
     known = {*engine_names(), *ENGINE_ALIASES, *path_names()}
     if name.lower() in known:
-        return []
+        if version is None:
+            return []
+        from specplan.planner.engines.dialects import newer_note  # noqa: PLC0415 - only where a version is given
+
+        newer = newer_note(name, version)
+        return [] if newer is None else [newer]
     close = nearest(name, known)
     if close:
         raise InputError(f"no engine named '{name}'{close} (`generic` stands for any other)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from specplan.planner.engines.launch import Launch
+from specplan.planner.engines.launch import Launch, at_least
 from specplan.planner.engines.located import MalformedError, Node, Text, parse_json
 from specplan.planner.engines.located_yaml import parse_yaml
 from specplan.planner.engines.plan import DraftPlan, check_plan
@@ -59,10 +59,26 @@ class Emitted:
     plan: DraftPlan         # what the snippet does say: reading it back gives this
 
 
+def canonical_name(name: str) -> str:
+    """One spelling of an engine's name, whether or not specplan writes for it."""
+    plain = name.lower().replace("-", "_").replace(".", "_")
+    return _SPELLINGS.get(plain, plain)
+
+
+def newer_note(engine: str, version: str) -> Note | None:
+    """For a release newer than those that the dialect was read from; None for the others and other engines."""
+    if canonical_name(engine) not in ENGINES:
+        return None
+    newest = dialect(canonical_name(engine)).NEWEST
+    if at_least(newest, version):
+        return None
+    return Note("engine-version-newer", f"{engine} {version} is not known: the newest version known is {newest}, whose "
+                                        "settings and costs are taken")
+
+
 def engine_name(name: str) -> str:
     """The canonical name of an engine; InputError with the nearest one for a misspelt name."""
-    wanted = name.lower().replace("-", "_").replace(".", "_")
-    wanted = _SPELLINGS.get(wanted, wanted)
+    wanted = canonical_name(name)
     if wanted not in ENGINES:
         raise InputError(f"'{name}' is not an engine that specplan writes for{nearest(wanted, ENGINES)}; it knows "
                          f"{', '.join(ENGINES)}")
@@ -74,16 +90,21 @@ def dialect(engine: str) -> Dialect:
     return cast("Dialect", importlib.import_module(f"specplan.planner.engines.{engine}.configuration"))
 
 
-def write_configuration(plan: DraftPlan, engine: str, version: str | None = None) -> Emitted:
-    """The plan in the dialect of `engine`; remarks in front say what the dialect cannot express."""
+def write_configuration(
+    plan: DraftPlan, engine: str, version: str | None = None, *, first: Sequence[Note] = ()
+) -> Emitted:
+    """The plan in the dialect of `engine`; remarks in front say `first`, then what the dialect cannot express."""
     module = dialect(engine_name(engine))
     release = version or module.NEWEST
     check_plan(plan)
+    newer = None if version is None else newer_note(module.ENGINE, version)
+    before = (*first, *([] if newer is None else [newer]))
     if plan.draft_len == 0:
-        text = remarks([f"{module.ENGINE} {release}, written by specplan",
+        text = remarks([f"{module.ENGINE} {release}, written by specplan", *before,
                         "plain decoding is the recommendation: start the server without any speculative setting"])
-        return Emitted(text, (), plan)
-    said, notes = module.expressible(plan, release)
+        return Emitted(text, before, plan)
+    said, lost = module.expressible(plan, release)
+    notes = (*before, *lost)
     text = module.write(said, release)
     if not text.lstrip().startswith("{"):       # JSON takes no comments: its notes go beside it
         text = remarks([f"{module.ENGINE} {release}, written by specplan", *notes]) + text

@@ -131,18 +131,28 @@ def plan_of(launch: Launch) -> DraftPlan:
     )
 
 
+def _gguf(name: str | None, stands_for: str, notes: list[Note]) -> str | None:
+    """The file itself; a path to fill in where a repository of another form is named."""
+    if name is None or name.lower().endswith(".gguf"):
+        return name
+    notes.append(Note("gguf", f"llama.cpp reads GGUF files: put the path of {name} in that form for "
+                              f"{stands_for}.gguf"))
+    return f"{stands_for}.gguf"
+
+
 def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:
     """The part of a plan that the dialect carries, and what is lost, in words."""
     if plan.mechanism not in _TYPE:
         raise InputError(f"llama.cpp {version} has no drafter of the kind '{plan.mechanism}'; it "
                          "knows " + ", ".join(_TYPE))
-    notes = []
+    notes: list[Note] = []
     if plan.schedule:
         notes.append(Note("schedule", f"llama.cpp has one draft length for all batches: {plan.draft_len} is used, the "
                                       f"schedule {in_words(plan.schedule)} is lost"))
     if plan.tp > 1 or (plan.drafter_tp or 1) > 1:
         notes.append(Note("tp", f"TP {plan.tp} is not a flag here: --split-mode and --tensor-split place the layers"))
     notes += format_notes(plan)
+    target, drafter = _gguf(plan.target_model, "YOUR-MODEL", notes), _gguf(plan.drafter_model, "YOUR-DRAFTER", notes)
     if plan.sampling == "probabilistic":
         notes.append(Note("sampling", "drafts are drawn greedily; --spec-draft-p-min gates them by probability"))
     if plan.min_acceptance_rate is not None:
@@ -151,7 +161,8 @@ def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, .
         notes.append(Note("cost_table", "llama.cpp reads no cost table"))
     if plan.block is not None:
         notes.append(Note("block", f"the block ({plan.block}) is read from the draft file"))
-    return replace(plan, schedule=None, tp=1, ep=1, dp_attention=1, weights=None, kv_dtype=None, drafter_tp=None,
+    return replace(plan, target_model=target, drafter_model=drafter, schedule=None, tp=1, ep=1, dp_attention=1,
+                   weights=None, kv_dtype=None, drafter_tp=None,
                    sampling=None, block=None,
                    cost_table=None, min_acceptance_rate=None, acceptance_length=None), tuple(notes)
 
