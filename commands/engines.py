@@ -78,7 +78,7 @@ def compare(
         help="Two cfg.yaml: what each recommends; with --model, two engine configurations.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="One cfg.yaml that both run under.")] = None,
     draft_len: Annotated[str | None, typer.Option(metavar="A,B", help="Two draft lengths; 0 is off.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="Mechanism or name of the drafter.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="Mechanism or drafter; else the one recommended.")] = None,
     as_json: Json = False,
 ) -> None:
     """Put two configurations, or two draft lengths of one, side by side: speed, memory, and why."""
@@ -99,6 +99,7 @@ def compare(
         if len(words) != 2 or len(lengths) != 2:
             raise InputError(f"--draft-len: must be two draft lengths such as 3,5, not '{draft_len}'")
         cell = recommend(load(model)).cell
+        mechanism = mechanism or cell.recommendation.drafter    # where off wins, one that there is no choice about
         found = side_by_side(*(chosen_side(cell, mechanism, length, f"D = {length}") for length in lengths))
     else:
         raise InputError("give two cfg.yaml, --model with two engine configurations, or --model with --draft-len A,B")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,10 +122,10 @@ def _emit(answer: Answer, engine: str, output: Path | None) -> None:
 @app.command(epilog="Example: specplan explain -m cfg.yaml --mechanism eagle3 --draft-len 3 --batch 8 --context 4k")
 def explain(
     model: ModelFile,
-    mechanism: Annotated[str, typer.Option(help="Mechanism or name of one drafter of the configuration.")],
-    draft_len: Annotated[int, typer.Option(help="Draft length; 0: the drafter is loaded and does not draft.")],
-    batch: Annotated[str, typer.Option(help="One batch.")],
-    context: Annotated[str, typer.Option(help="One context length, such as 4096 or 32k.")],
+    mechanism: Annotated[str | None, typer.Option(help="Mechanism, name of a drafter, or off; else the best.")] = None,
+    draft_len: Annotated[int | None, typer.Option(help="Draft length; 0: loaded but idle; else the best.")] = None,
+    batch: Annotated[str | None, typer.Option(help="One batch; else the first.")] = None,
+    context: Annotated[str | None, typer.Option(help="One context length, such as 4k; else the first.")] = None,
     gpu: Gpu = None, tp: Tp = None, engine: Engine = None,
     allow_preliminary: Preliminary = False, as_json: Json = False,
 ) -> None:
@@ -132,16 +133,20 @@ def explain(
     from specplan.planner.answer import explain as explain_step
     from specplan.planner.output import explanation_json, print_explanation
 
-    cell = counts({"batch": batch, "context": context})
+    cell = counts({name: text for name, text in (("batch", batch), ("context", context)) if text is not None})
     if several := [name for name, values in cell.items() if len(values) > 1]:
         raise InputError(Fault((), "must be one number", file=f"--{name}") for name in several)
     loaded = load(model, gpu=gpu, tp=tp, batch=batch, context=context, engine=engine)
-    found = explain_step(loaded, mechanism=mechanism, draft_len=draft_len, batch=cell["batch"][0],
-                         context_tokens=cell["context"][0], allow_preliminary=allow_preliminary)
+    found = explain_step(loaded, mechanism=mechanism, draft_len=draft_len, batch=_only(cell, "batch"),
+                         context_tokens=_only(cell, "context"), allow_preliminary=allow_preliminary)
     if as_json:
         print_json(explanation_json(found))
     else:
         print_explanation(found)
+
+
+def _only(cell: Mapping[str, tuple[int, ...]], name: str) -> int | None:
+    return cell[name][0] if name in cell else None
 
 
 @app.command(epilog="Example: specplan init my.yaml && specplan recommend --model my.yaml")

@@ -61,13 +61,16 @@ def explain(
     cfg: Source,
     overrides: Overrides | None = None,
     *,
-    mechanism: str,
-    draft_len: int,
-    batch: int,
-    context_tokens: int,
+    mechanism: str | None = None,
+    draft_len: int | None = None,
+    batch: int | None = None,
+    context_tokens: int | None = None,
     allow_preliminary: bool = False,
 ) -> Explanation:
-    """Every op of one step at one D, and a sweep over D."""
+    """Every op of one step at one D, and a sweep over D; what is not given is what `recommend` says there.
+
+    `mechanism` "off" is the plain step.
+    """
     from specplan.planner.answer.explanation import explain_question  # noqa: PLC0415 - `recommend` never pays for it
 
     question = resolve(load_config(cfg, overrides), allow_preliminary=allow_preliminary)

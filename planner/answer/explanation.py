@@ -10,6 +10,7 @@ import numpy as np
 from specplan.planner.answer.candidates import bound_of_part
 from specplan.planner.answer.evidence import warnings
 from specplan.planner.answer.plan import Plan, evaluate
+from specplan.planner.answer.recommended import OFF, options_named, recommended
 from specplan.planner.answer.resolve import Question
 from specplan.planner.arrays import Array
 from specplan.planner.decide.choose import cell
@@ -20,6 +21,7 @@ from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.step.forward import Op, Part
 from specplan.planner.step.tiles import attention_tiles, edge_query_lens
 
+NOTHING_S = 1e-12   # below it a remainder is rounding
 LONGEST = 64    # draft tokens, as in cfg.yaml
 
 
@@ -27,7 +29,7 @@ LONGEST = 64    # draft tokens, as in cfg.yaml
 class OpLine:
     """One kind of kernel call of a step."""
 
-    stage: str          # verify | draft | fixed
+    stage: str          # verify | draft | fixed; decode: the plain step's
     name: str
     count: float
     time_s: float       # all calls
@@ -74,22 +76,36 @@ class Explanation:
 
 
 def explain_question(
-    question: Question, *, mechanism: str, draft_len: int, batch: int, context_tokens: int
+    question: Question,
+    *,
+    mechanism: str | None = None,
+    draft_len: int | None = None,
+    batch: int | None = None,
+    context_tokens: int | None = None,
 ) -> Explanation:
-    """Explain one drafter at one D, batch and context."""
+    """Explain one drafter at one D, batch and context; `mechanism` "off" is plain decoding.
+
+    What is not given is what is recommended there, at the first batch and context asked for.
+    """
+    batch = question.batch[0] if batch is None else batch
+    context_tokens = question.context_tokens[0] if context_tokens is None else context_tokens
+    here = replace(question, batch=(batch,), context_tokens=(context_tokens,))
+    if mechanism is None or (draft_len is None and mechanism != OFF):
+        mechanism, draft_len = recommended(here, mechanism, draft_len)
+    if mechanism == OFF:
+        if draft_len:
+            raise InputError("draft_len: plain decoding (off) drafts nothing; give --mechanism, or 0")
+        return _explain_off(here)
+    assert draft_len is not None
     if not 0 <= draft_len <= LONGEST:
         raise InputError(f"draft_len: must be from 0 to {LONGEST}, not {draft_len}")
-    options = [option for option in question.options if mechanism in {option.drafter.mechanism, option.drafter.name}]
-    if not options:
-        known = ", ".join(sorted({option.drafter.mechanism for option in question.options})) or "none"
-        raise InputError(f"mechanism: no drafter with '{mechanism}' in this configuration; there are {known}")
+    options = options_named(question, mechanism)
     draft_lens = tuple(sorted({*options[0].draft_lens, draft_len, *range(draft_len + 1)}))
     acceptance = options[0].acceptance
     if acceptance is not None and draft_len > acceptance.known_draft_len:
         raise InputError(f"draft_len: acceptance is known up to D = {acceptance.known_draft_len}, not {draft_len}")
     option = replace(options[0], draft_lens=draft_lens)
-    asked = replace(question, options=(option,), batch=(batch,), context_tokens=(context_tokens,))
-    plan = evaluate(asked)
+    plan = evaluate(replace(here, options=(option,)))
     value = plan.values[0]
     row = draft_lens.index(draft_len)
     step = _at(value.step.step_s, value, row)
@@ -105,6 +121,44 @@ def explain_question(
         step_s=step,
         ops=tuple(_op_lines(plan, value, row, step)),
         sweep=tuple(_sweep(plan, value, batch)),
+        warnings=warnings(plan),
+    )
+
+
+def _explain_off(question: Question) -> Explanation:
+    """The plain step."""
+    plan = evaluate(replace(question, options=()))
+    off = plan.off.step
+
+    def at(array: Array) -> float:
+        return float(cell(array, 1, 0, 0)[0])
+
+    step = at(off.step_s)
+    lines = []
+    for op in off.ops:
+        seconds, parts = at(op.total_s), {name: at(part) for name, part in op.time.parts.items()}
+        bound = max(parts, key=lambda name: parts[name])
+        lines.append(OpLine(
+            stage="decode", name=op.name, count=op.count, time_s=seconds, bound=bound, share=seconds / step
+        ))
+    rest = {"host_step": off.host_s, "eager_host": step - off.host_s - sum(line.time_s for line in lines)}
+    lines += [
+        OpLine(stage="fixed", name=name, count=1.0, time_s=seconds, bound="launch", share=seconds / step)
+        for name, seconds in rest.items()
+        if abs(seconds) > NOTHING_S
+    ]
+    return Explanation(
+        target=question.target.name,
+        gpu=question.deployment.gpu.name,
+        mechanism=OFF,
+        drafter=OFF,
+        draft_len=0,
+        batch=question.batch[0],
+        context_tokens=question.context_tokens[0],
+        off_step_s=step,
+        step_s=step,
+        ops=tuple(_merged(lines)),
+        sweep=(),
         warnings=warnings(plan),
     )
 
@@ -145,7 +199,7 @@ def _fixed(plan: Plan, value: DrafterValue, row: int, step_s: float, draft_ops_s
     return [
         OpLine(stage="fixed", name=name, count=1.0, time_s=seconds, bound="launch", share=seconds / step_s)
         for name, seconds in rest.items()
-        if abs(seconds) > 1e-12
+        if abs(seconds) > NOTHING_S
     ]
 
 

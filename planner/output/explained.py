@@ -7,27 +7,33 @@ from rich.markup import escape
 from rich.table import Table
 
 from specplan.planner.answer.explanation import Explanation
+from specplan.planner.answer.recommended import OFF
 from specplan.planner.output.columns import Column, figure_columns, fitted
 from specplan.planner.output.tables import console, ms, times
+
+STAGES = ("decode", "verify", "draft", "fixed")
 
 
 def print_explanation(explanation: Explanation) -> None:
     """Print every op of a step and the sweep over D."""
     out = console()
     e = explanation
+    what = "plain decoding" if e.mechanism == OFF else f"{e.drafter}, D = {e.draft_len}"
+    beside = "" if e.mechanism == OFF else f", {ms(e.off_step_s)} ms off"
     out.print(
-        f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(e.drafter)}, D = {e.draft_len}, batch {e.batch}, "
-        f"context {e.context_tokens}: {ms(e.step_s)} ms a step, {ms(e.off_step_s)} ms off"
+        f"[bold]{escape(e.target)}[/] on {escape(e.gpu)}: {escape(what)}, batch {e.batch}, context "
+        f"{e.context_tokens}: {ms(e.step_s)} ms a step{beside}"
     )
     out.print(_ops_table(e, out))
-    out.print(_sweep_table(e, out))
+    if e.sweep:
+        out.print(_sweep_table(e, out))
     err = console(stderr=True)
     for note in e.warnings:
         err.print(f"note: {escape(note.message)}")
 
 
 def _ops_table(e: Explanation, out: Console) -> Table:
-    lines = sorted(e.ops, key=lambda line: (("verify", "draft", "fixed").index(line.stage), -line.time_s))
+    lines = sorted(e.ops, key=lambda line: (STAGES.index(line.stage), -line.time_s))
     rows = [
         (line.stage, line.name, f"{line.count:g}", ms(line.time_s), f"{line.share:.1%}", line.bound) for line in lines
     ]
