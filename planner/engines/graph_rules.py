@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from specplan.planner.engines.facts import draft_len, is_speculative, mechanism, names
+from specplan.planner.engines.facts import draft_len, is_speculative, mechanism, names, schedule
 from specplan.planner.engines.launch import SPEC, Launch, Setting
 from specplan.planner.engines.rule import Context, Edit, Hit, Rule, at, at_name, replace
 from specplan.planner.engines.rule_examples import NGRAM, SGLANG_EAGLE3, example
 from specplan.planner.engines.rule_examples import vllm as vllm_command
 from specplan.planner.engines.vllm import configuration as vllm
+
+MOST_PADDING = 0.2
+FREE_ROWS = 32          # fewer rows more do not lengthen a step that reads its weights
 
 
 def captured(launch: Launch) -> tuple[int, Setting] | None:
@@ -87,12 +91,56 @@ def _capture_multiple(launch: Launch, context: Context) -> Iterator[Hit]:  # noq
                         f"has batch x {rows} rows; take {', '.join(map(str, good))}", *_sizes_edit(place, good))
 
 
+def _graph_sizes(launch: Launch) -> tuple[list[int], Setting] | None:
+    """Listed graph sizes and where they stand: rows of a step in vLLM, sequences in TensorRT-LLM.
+
+    SGLang's batch schedule is in a file of its own, so its list has no tiers to be held against.
+    """
+    sizes: Any = None
+    place = None
+    if launch.engine == "vllm":
+        sizes = vllm.capture_sizes(launch)
+        place = next((launch.settings[name] for name in ("compilation_config.cudagraph_capture_sizes",
+                                                         "--cudagraph-capture-sizes") if launch.has(name)), None)
+    elif launch.engine == "tensorrt_llm":
+        section, place = launch.get("cuda_graph_config"), launch.settings.get("cuda_graph_config")
+        sizes = section.get("batch_sizes") if isinstance(section, dict) else None
+    if place is None or not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        return None
+    return sorted(sizes), place
+
+
+def _graph_padding(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
+    """The largest batch of each tier is where its D was chosen for; a few rows more cost nothing."""
+    listed = _graph_sizes(launch)
+    if listed is None:
+        return
+    sizes, place = listed
+    largest = launch.number(names(launch).admitted)
+    worst: tuple[float, int, int, int] | None = None
+    for tier in schedule(launch):
+        batch, width = tier.last if largest is None else min(tier.last, largest), 1 + tier.draft_len
+        unit = 1 if launch.engine == "vllm" else width
+        graph = next((size * unit for size in sizes if size * unit >= batch * width), None)
+        if batch < tier.first or graph is None:
+            continue
+        share = graph / (batch * width) - 1
+        if share > MOST_PADDING and graph - batch * width >= FREE_ROWS:
+            worst = max(worst or (0.0, 0, 0, 0), (share, batch, width, graph))
+    if worst is not None:
+        share, batch, width, graph = worst
+        yield at(place, f"batch {batch} at D = {width - 1} has {batch * width} rows and replays the graph of {graph}: "
+                        f"{share:.0%} more; the schedule's gain is lost there")
+
+
 def _sizes_edit(place: Setting, good: list[int]) -> tuple[Edit, ...]:
     inside_json = place.name.startswith("compilation_config.")
     return (replace(place.node, "[" + ", ".join(map(str, good)) + "]"),) if inside_json else ()
 
 
 
+_TIERS = ('{"method": "eagle3", "model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", "num_speculative_tokens": 6, '
+          '"num_speculative_tokens_per_batch_size": [[1, 96, 6], [97, 128, 3]]}')
 _CAPTURE = ' --compilation-config \'{"cudagraph_capture_sizes": %s}\''
 RULES = (
     Rule(
@@ -126,5 +174,19 @@ RULES = (
         bad=vllm_command(NGRAM, then=_CAPTURE % "[1, 2, 4, 8]"),
         good=vllm_command(NGRAM, then=_CAPTURE % "[4, 8, 16]"),
         check=_capture_multiple,
+    ),
+    Rule(
+        code="SP028", name="graph-padding", severity="warning",
+        summary="The listed CUDA graphs pad the largest batch of a tier by more than 20 %.",
+        why="A step replays the next larger graph and computes its rows. A short tier for large batches gains nothing "
+            "where the next graph is that of a long tier.",
+        fix="Leave the engine's own list, which is dense, and raise its end where needed (vLLM: "
+            "max_cudagraph_capture_size), or list the sizes of each tier: vLLM counts batch x (D + 1) rows, "
+            "TensorRT-LLM sequences.",
+        source="vLLM, vllm/config/compilation.py and vllm/v1/cudagraph_dispatcher.py (steps are padded to the next "
+               "captured size)",
+        bad=vllm_command(_TIERS, then=_CAPTURE % "[7, 56, 224, 896]"),
+        good=vllm_command(_TIERS, then=_CAPTURE % "[7, 56, 112, 224, 336, 448, 518, 672]"),
+        check=_graph_padding,
     ),
 )

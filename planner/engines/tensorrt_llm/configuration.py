@@ -213,11 +213,11 @@ def _schedule(plan: DraftPlan, notes: list[Note]) -> tuple[Tier, ...] | None:
 
 
 def graph_batches(max_batch: int) -> list[int]:
-    """Batches to capture: dense up to `max_batch`, so that no step above batch 8 pads by more than an eighth or 7 rows.
+    """Batches to capture: dense up to `max_batch`, so that no step pads by more than an eighth or 3 sequences.
 
     TensorRT-LLM's own list ends at 128 (CudaGraphConfig.batch_sizes unset) or goes on in steps of 64 or by doubling.
     """
-    dense = [1, 2, 4, *range(8, 128, 8), *range(128, 512, 16), *range(512, max_batch, 64)]
+    dense = [1, 2, 4, *range(8, 64, 4), *range(64, 128, 8), *range(128, 512, 16), *range(512, max_batch, 64)]
     return [*(batch for batch in dense if batch < max_batch), max_batch]
 
 
