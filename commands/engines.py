@@ -20,7 +20,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(epilog="Example: specplan check deploy/ --model cfg.yaml --max-loss 5% --format sarif")
 def check(
-    paths: Annotated[list[str] | None, typer.Argument(help="Files and folders.")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and folders; - is standard input.")] = None,
     output_format: Annotated[str, typer.Option("--format", help="text, json, sarif, github or junit.")] = "text",
     select: Annotated[str | None, typer.Option(metavar="CODES", help="Only these rules: SP1,SP203,loss.")] = None,
     ignore: Annotated[str | None, typer.Option(metavar="CODES", help="Leave these rules out.")] = None,
@@ -44,6 +44,8 @@ def check(
         return
     if not paths:
         raise InputError("no file or folder given; see specplan check --help")
+    if fix and "-" in paths:
+        raise InputError("--fix: standard input cannot be mended; give a file")
     limit = None if max_loss is None else fraction(max_loss)
     options = with_command_line(
         read_options(),

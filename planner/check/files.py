@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["shell", "yaml", "json", "env", "dockerfile", "systemd", "log"]
 
+STANDARD_INPUT = Path("-")
 MAX_BYTES = 2_000_000       # configurations are small; a larger file is data
 MAX_DEPTH = 40
 SKIPPED_FOLDERS = frozenset({
@@ -129,6 +132,22 @@ def _sniff(path: Path) -> Kind | None:
     return "json" if head.lstrip()[:1] == b"{" else None
 
 
+def kind_of_text(text: str) -> Kind:
+    """What a text without a name is: JSON opens with a bracket, YAML's first line that says anything is a key."""
+    if text.lstrip()[:1] in ("{", "["):
+        return "json"
+    said = next((line for line in text.splitlines() if line.strip() and not line.startswith(("#", "---"))), "")
+    return "yaml" if re.match(r"[\w./-]+:(\s|$)", said) else "shell"
+
+
+def read_standard_input() -> str | Refusal:
+    """The text on standard input, under the rules for files."""
+    raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        return Refusal(STANDARD_INPUT, f"is more than {MAX_BYTES / 1e6:.0f} MB, larger than any configuration")
+    return _decoded(STANDARD_INPUT, raw)
+
+
 def read(path: Path, max_bytes: int = MAX_BYTES) -> str | Refusal:
     """The text of a file with its line ends as they are, or why it is skipped."""
     try:
@@ -138,6 +157,10 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> str | Refusal:
         raw = path.read_bytes()
     except OSError as error:
         return Refusal(path, f"cannot be read: {error.strerror or error}", fatal=True)
+    return _decoded(path, raw)
+
+
+def _decoded(path: Path, raw: bytes) -> str | Refusal:
     if b"\0" in raw:
         return Refusal(path, "is a binary file")
     try:

@@ -11,7 +11,16 @@ from pathlib import Path
 from specplan.planner.check import file_rules
 from specplan.planner.check.catalog import engine_rules, shared_rules
 from specplan.planner.check.extract import RELEVANT, extract
-from specplan.planner.check.files import Kind, Refusal, Source, find, read
+from specplan.planner.check.files import (
+    STANDARD_INPUT,
+    Kind,
+    Refusal,
+    Source,
+    find,
+    kind_of_text,
+    read,
+    read_standard_input,
+)
 from specplan.planner.check.options import Options, check_codes
 from specplan.planner.check.plan_rules import against_baseline, against_planner
 from specplan.planner.check.report import Finding, Report, Skipped
@@ -25,11 +34,14 @@ from specplan.planner.messages import InputError
 
 
 def check_paths(paths: Sequence[str | Path], options: Options | None = None) -> Report:
-    """Check files and folders; never raises for what stands in a file."""
+    """Check files and folders (`-`: standard input); never raises for what stands in a file."""
     options = options or Options()
     check_codes(options)
     report = Report(fail_on=options.fail_on)
-    for item in find([Path(path) for path in paths], options.exclude):
+    named = [Path(path) for path in paths]
+    if STANDARD_INPUT in named:
+        _check_standard_input(options, report)
+    for item in find([path for path in named if path != STANDARD_INPUT], options.exclude):
         if isinstance(item, Refusal):
             _refuse(report, item)
         else:
@@ -40,6 +52,15 @@ def check_paths(paths: Sequence[str | Path], options: Options | None = None) -> 
 
 def _refuse(report: Report, refusal: Refusal) -> None:
     (report.unreadable if refusal.fatal else report.skipped).append(Skipped(str(refusal.path), refusal.reason))
+
+
+def _check_standard_input(options: Options, report: Report) -> None:
+    text = read_standard_input()
+    report.files += 1
+    if isinstance(text, Refusal):
+        _refuse(report, replace(text, fatal=True))
+    else:
+        report.findings += check_text(text, str(STANDARD_INPUT), kind_of_text(text), options, report)
 
 
 def _check_file(item: Source, options: Options, report: Report) -> None:
