@@ -9,7 +9,7 @@ import io
 from rich.markup import escape
 
 from specplan.planner.answer.pareto import ParetoAnswer, ParetoPoint
-from specplan.planner.output.columns import framed
+from specplan.planner.output.columns import figure_columns, fitted
 from specplan.planner.output.tables import console
 
 
@@ -34,15 +34,12 @@ def print_pareto(answer: ParetoAnswer, batches: tuple[int, ...]) -> None:
     metric = "prefill included" if answer.metric == "end_to_end" else "decode steps only"
     for context in dict.fromkeys(point.context_tokens for point in answer.points):
         here = [point for point in answer.points if point.context_tokens == context]
-        table = framed(f"tokens/s/user and tokens/s/GPU at context {context} ({metric}; * = no option beats it)")
-        table.add_column("batch", justify="right")
         options = list(dict.fromkeys(point.option for point in here))
-        for option in options:
-            table.add_column(escape(option), justify="right", no_wrap=True)
         found = {(point.option, point.batch): point for point in here}
-        for batch in batches:
-            table.add_row(str(batch), *(_cell(found.get((option, batch))) for option in options))
-        out.print(table)
+        rows = [(str(batch), *(_cell(found.get((option, batch))) for option in options)) for batch in batches]
+        columns = figure_columns(["batch", *options], leaving=options[:0:-1])
+        title = f"tokens/s/user and tokens/s/GPU at context {context} ({metric}; * = no option beats it)"
+        out.print(fitted(out, title, columns, rows))
 
 
 def _cell(point: ParetoPoint | None) -> str:

@@ -111,6 +111,14 @@ def test_pareto_plots_beside_its_csv(tmp_path: Path) -> None:
     assert (tmp_path / "p.svg").exists()
 
 
+def test_pareto_plots_beside_its_table(tmp_path: Path) -> None:
+    plain, drawn = run(tmp_path, "pareto"), run(tmp_path, "pareto", "--plot", str(tmp_path / "p.svg"))
+    assert drawn.exit_code == 0, drawn.output
+    assert "tokens/s/user and tokens/s/GPU" in drawn.stdout
+    assert drawn.stdout == plain.stdout
+    assert (tmp_path / "p.svg").stat().st_size > 1000
+
+
 def test_matplotlib_missing_ends_with_3_and_the_line_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
