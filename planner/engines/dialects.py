@@ -72,8 +72,8 @@ def newer_note(engine: str, version: str) -> Note | None:
     newest = dialect(canonical_name(engine)).NEWEST
     if at_least(newest, version):
         return None
-    return Note("engine-version-newer", f"{engine} {version} is not known: the newest version known is {newest}, whose "
-                                        "settings and costs are taken")
+    return Note("engine-version-newer", f"{engine} {version[:20]} is not known: the newest version known is {newest}, "
+                                        "whose settings and costs are taken")
 
 
 def engine_name(name: str) -> str:

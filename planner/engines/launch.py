@@ -159,8 +159,8 @@ def at_least(version: str | None, wanted: str) -> bool:
     """True if a release is `wanted` or newer; a version that is not known counts as the newest."""
     if version is None:
         return True
-    parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
-    return parts >= [int(part) for part in re.findall(r"\d+", wanted)] if parts else True
+    parts, needed = ([int(part[:9]) for part in re.findall(r"\d+", text)[:3]] for text in (version, wanted))
+    return parts >= needed if parts else True
 
 
 def expand(launch: Launch, name: str, prefix: str) -> None:
