@@ -1,7 +1,7 @@
-"""docs/accuracy.md and the README's table from scores. Run as a module by `make accuracy`.
+"""docs/accuracy.md and the README's table from scores. `make accuracy` runs this as a module.
 
-python -m specplan.microbench.accuracy            # write the pages from the scores that are kept
-python -m specplan.microbench.accuracy --score    # score all systems anew first (needs the wheel, minutes)
+`python -m specplan.microbench.accuracy` scores all systems anew (needs the wheel; minutes) and writes the pages; with
+`--page` it only writes them, from the scores that are kept.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ GOALS: tuple[Goal, ...] = (
     Goal(name="attention, trtllm-gen on Blackwell", limit=6.0, belongs=_is("attention", ends=("-trtllm-gen",))),
     Goal(name="attention, FA2 and FlashInfer", limit=9.0, belongs=_is("attention", ends=("-fa2", "-flashinfer"))),
     Goal(name="attention, XQA on H100 and H200", limit=10.0, belongs=_is("attention", ends=("-xqa",))),
+    Goal(name="attention, XQA on A100", limit=None, belongs=_is("attention", ends=("-xqa-ampere",))),
     Goal(name="GEMM bf16, H100 and H200", limit=5.5, belongs=_is("gemm", gpus=HOPPER, weight_dtype="bf16")),
     Goal(name="GEMM bf16, A100", limit=8.0, belongs=_is("gemm", gpus=("a100-80-sxm",), weight_dtype="bf16")),
     Goal(name="GEMM bf16, Blackwell", limit=7.5, belongs=_is("gemm", gpus=BLACKWELL, weight_dtype="bf16")),
@@ -91,8 +92,8 @@ def score_systems(systems: Iterable[str] = tuple(silicon.SYSTEMS)) -> list[Recor
 def section(scores: Sequence[Record]) -> str:
     """The generated part of docs/accuracy.md."""
     fitted = [record for record in scores if "unfitted" not in record]
-    parts = [_HEAD, _summary(fitted), "## Beyond the fitted range", _BEYOND, _beyond(fitted), "## Tile edges", _EDGES,
-             _edges(fitted), "## Every kernel", _EVERY, _every(fitted), "## Not fitted", _not_fitted(scores)]
+    parts = [_HEAD, _summary(fitted), "### Beyond the fitted range", _BEYOND, _beyond(fitted), "### Tile edges", _EDGES,
+             _edges(fitted), "### Every kernel", _EVERY, _every(fitted), "### Not fitted", _not_fitted(scores)]
     return "\n\n".join(parts)
 
 
@@ -130,8 +131,8 @@ def write_scores(scores: Sequence[Record], path: Path = SCORES) -> None:
 _HEAD = f"""Errors of |predicted / measured - 1| in percent on rows that no fit saw: 30 % of whole shape groups are held
 out (attention: KV heads and group size; GEMM: N and K; experts: hidden, width, top-k, experts, tp, ep; MLA: heads and
 batch; all-reduce: message sizes, with the band edges of all sizes; recurrent and sparse kernels: four folds). Splits
-{", ".join(SPLITS)} rank the groups by a hash; each figure is the split whose mean is the median of the three. Contexts start
-at 256 tokens. The tables are those of {silicon.WHEEL} {silicon.VERSION} ({silicon.LICENCE}).
+{", ".join(SPLITS)} rank the groups by a hash; each figure is the split whose mean is the median of the three.
+Contexts start at 256 tokens. The tables are those of {silicon.WHEEL} {silicon.VERSION} ({silicon.LICENCE}).
 Their attention and state kernels ran with operands left in L2, so they are compared with `l2_gain`; plans never use it.
 
 Three models of the same held-out rows: the **roofline** of the datasheet, the planner's **prior** for a GPU that
@@ -219,7 +220,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Write the page (and the README's table where it has the marks) from kept or new scores."""
-    if "--score" in arguments:
+    if "--page" not in arguments:
         write_scores(score_systems())
     scores = read_scores()
     PAGE.write_text(put_section(PAGE.read_text(encoding="utf-8"), SECTION, section(scores)), encoding="utf-8")

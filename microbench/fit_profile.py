@@ -1,6 +1,6 @@
-"""`specplan fit`: measurements in, a GPU profile out. Run as a module to regenerate the shipped profiles.
+"""`specplan fit`: measurements in, a GPU profile out. `make profiles` runs this as a module.
 
-python -m specplan.microbench.fit_profile [SYSTEM ...]
+`python -m specplan.microbench.fit_profile [SYSTEM ...]` regenerates shipped profiles, of all measured GPUs or of some.
 """
 
 from __future__ import annotations

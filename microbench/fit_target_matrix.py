@@ -80,24 +80,23 @@ _MOE_DTYPES: Mapping[str, tuple[str, str]] = {      # as the tables say -> store
 }
 _MOE_NAMES = (      # the first part found in the kernel's name tells the library
     ("oaitriton", "oai-triton-moe"), ("marlin", "marlin-moe"), ("flashinfer_cutlass", "flashinfer-cutlass-moe"),
-    ("flashinfer_trtllm", "trtllm-gen-moe"), ("triton", "triton-moe"), ("fused_moe", "triton-moe"),
-    ("min_latency", "min-latency-moe"), ("nongated", "cutlass-moe-nongated"), ("torch_flow_cutlass", "cutlass-moe"),
-    ("deepgemm", "deepgemm-moe"), ("moe_torch_flow", "mxfp4-moe"),
+    ("mxfp4_flashinfer_trtllm_moe", "mxfp4-trtllm-gen-moe"), ("flashinfer_trtllm", "trtllm-gen-moe"),
+    ("triton", "triton-moe"), ("fused_moe", "triton-moe"), ("min_latency", "min-latency-moe"),
+    ("nongated", "cutlass-moe-nongated"), ("torch_flow_cutlass", "cutlass-moe"), ("deepgemm", "deepgemm-moe"),
+    ("moe_torch_flow", "mxfp4-moe"),
 )
 _MOE_DEFAULTS = {   # what the engine takes by itself where several kernels serve one format
     ("vllm", "trtllm-gen-moe"), ("vllm", "oai-triton-moe"), ("sglang", "trtllm-gen-moe"), ("trtllm", "cutlass-moe"),
 }
+_MOE_UNASKED = {"trtllm-min-latency-moe"}       # never taken by itself
+_MOE_UNASKED_ON_HOPPER = {"sglang-flashinfer-cutlass-moe"}      # at 13 % of the bandwidth: the engine takes Triton
 
 
 def moe_target(rows: Slice, hw: Hardware) -> Target:
     """Entry, equations and filters of a slice of routed experts."""
     name = next((known for part, known in _MOE_NAMES if part in rows.kernel), rows.kernel)
-    if name == "triton-moe" and rows.variant["dtype"] == "fp8_block" and rows.engine == "vllm":
-        default = False     # vLLM prefers FlashInfer's CUTLASS kernels for block fp8 on Hopper
-    else:
-        default = (rows.engine, name) in _MOE_DEFAULTS
-    if rows.kernel.startswith("vllm_fp8moe_flashinfer_cutlass"):
-        default = True
+    # vLLM prefers FlashInfer's CUTLASS kernels for block fp8 on Hopper
+    default = (rows.engine, name) in _MOE_DEFAULTS or rows.kernel.startswith("vllm_fp8moe_flashinfer_cutlass")
     stored, activations = _MOE_DTYPES.get(str(rows.variant["dtype"]), ("", ""))
     variant = "-modular" if rows.kernel.endswith("modular") else "-situ" if "situ" in rows.kernel else ""
     key: dict[str, Key] = {"weight_dtype": stored, "gated": "nongated" not in rows.kernel}
@@ -106,8 +105,12 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
     identity = f"{rows.engine}-{name}{variant}"
     if not stored:
         return Target(id=identity, key=key, candidates=(), unfit=f"no equation for {rows.variant['dtype']} experts")
+    unasked = identity in _MOE_UNASKED or (hw.arch == "hopper" and identity in _MOE_UNASKED_ON_HOPPER)
+    if identity == "trtllm-mxfp4-moe" and hw.arch.startswith("blackwell"):
+        # TensorRT-LLM quantizes activations of mxfp4 experts from sm100 on (ModelConfig.get_mxfp4_quant_algo)
+        unasked = activations == "bf16"
     return Target(
-        id=identity, key=key, default=default and not variant, only_by_name=bool(variant),
+        id=identity, key=key, default=default and not variant, only_by_name=variant == "-situ" or unasked,
         candidates=moe_candidates(hw, stored, activations),
         keep={f"more than {MOE_TOKENS} tokens": Within("tokens", high=MOE_TOKENS)},
     )

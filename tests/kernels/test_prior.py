@@ -42,16 +42,18 @@ def test_wires_follow_the_link() -> None:
 
 
 def test_a_wave_of_picks_follows_sms_and_bandwidth() -> None:
-    here, there = (sparse_kernel(load_gpu(name), "sglang") for name in ("gb200", "b200-sxm"))
-    assert here.width_tokens == pytest.approx(there.width_tokens * 152 / 148)
-    assert here.wave_s == pytest.approx(there.wave_s * (152 / 148) / (8000 / 7700))
+    here, there = (sparse_kernel(load_gpu(name), "sglang") for name in ("h20", "h200-sxm"))
+    assert here.width_tokens == pytest.approx(there.width_tokens * 78 / 132)
+    assert here.wave_s == pytest.approx(there.wave_s * (78 / 132) / (4000 / 4800))
 
 
 def test_own_measurements_stay_in_place_of_the_scaled_ones() -> None:
-    own = gemm_kernel(load_gpu("gb200"), "vllm", weight_dtype="bf16")
+    gb200 = load_gpu("gb200")
+    own, there = (gemm_kernel(gpu, "vllm", weight_dtype="bf16") for gpu in (gb200, load_gpu("b200-sxm")))
     assert own.evidence.level == "measured"
-    assert own.mma_flop_per_s == pytest.approx(0.77 * 2500e12)
-    assert gemm_kernel(load_gpu("gb200"), "vllm", weight_dtype="fp8").evidence.level == "prior"
+    assert own.mma_flop_per_s != pytest.approx(there.mma_flop_per_s * 2500 / 2250, rel=0.01)
+    assert allreduce_kernel(gb200, "vllm", gpus=4).evidence.level == "measured"
+    assert allreduce_kernel(gb200, "vllm", gpus=8).evidence.level == "prior"     # none of eight was measured
 
 
 def test_formats_without_tensor_cores_do_not_travel() -> None:
