@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from specplan.planner.answer import explain, recommend
 from specplan.planner.output import explained, load_tables, tables
@@ -16,18 +17,18 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 WIDTHS = (60, 80, 100, 120)
 
 
-def cells_of(table: tables.Table) -> list[list[str]]:
+def cells_of(table: Table) -> list[list[str]]:
     return [[str(cell).replace("\\[", "[") for cell in column.cells] for column in table.columns]
 
 
-def lines(table: tables.Table, width: int) -> list[str]:
+def lines(table: Table, width: int) -> list[str]:
     out = Console(file=io.StringIO(), width=width, highlight=False)
     out.print(table)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue().splitlines()
 
 
-def assert_whole(table: tables.Table, width: int) -> None:
+def assert_whole(table: Table, width: int) -> None:
     shown = lines(table, width)
     assert all(len(line) <= width for line in shown)
     assert not any("…" in line for line in shown)
