@@ -40,9 +40,9 @@ PAGE = ROOT / "docs" / "accuracy.md"
 SECTION = "serving points"
 WORST = (
     "Its rows are long prompts with short answers: predicted / measured is 3 at 100 output tokens and 1.05 to 1.15 at "
-    "2,000. Requests of one length from a fixed number of users may stay in step, so that prompts are processed together "
-    "and show in TTFT; the closed form spreads them over decoding.\n"
-    "TensorRT-LLM is predicted too slow most at up to 8 users, whatever the prompts: its fixed costs are too high there."
+    "2,000. Requests of one length from a fixed number of users may stay in step, so that prompts are processed "
+    "together and show in TTFT; the closed form spreads them over decoding.\n"
+    "TensorRT-LLM is predicted too slow most at up to 8 users, whatever the prompts: fixed costs are too high there."
 )
 
 
