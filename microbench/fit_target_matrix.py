@@ -99,9 +99,8 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
     default = (rows.engine, name) in _MOE_DEFAULTS or rows.kernel.startswith("vllm_fp8moe_flashinfer_cutlass")
     stored, activations = _MOE_DTYPES.get(str(rows.variant["dtype"]), ("", ""))
     variant = "-modular" if rows.kernel.endswith("modular") else "-situ" if "situ" in rows.kernel else ""
-    key: dict[str, Key] = {"weight_dtype": stored, "gated": "nongated" not in rows.kernel}
-    if activations:
-        key["activation_dtype"] = activations
+    key: dict[str, Key] = {"weight_dtype": stored, **({"activation_dtype": activations} if activations else {}),
+                           "gated": "nongated" not in rows.kernel}
     identity = f"{rows.engine}-{name}{variant}"
     if not stored:
         return Target(id=identity, key=key, candidates=(), unfit=f"no equation for {rows.variant['dtype']} experts")
