@@ -80,8 +80,11 @@ def test_qwen3_235b_like_layer_on_h200_kernels_md_2_2(h200: GpuProfile, routing:
     tokens = np.array(list(MEASURED[routing]))
     times = moe_time(kernel, tokens=tokens, hidden=4096, intermediate=1536, experts=128, top_k=8,
                      skew=ROUTING[routing], weight_bytes=2.0).time_s * MICRO
-    # one token reads 20.2 % high: the form charges it as the rest, the kernel does less (`moe-few-tokens` warns)
-    assert times == pytest.approx(np.array(list(MEASURED[routing].values())), rel=0.205)
+    measured = np.array(list(MEASURED[routing].values()))
+    assert times[1:] == pytest.approx(measured[1:], rel=0.20)
+    # Wanted within 20 % too, but known to miss: the form charges one token as the rest, the kernel does less
+    # (`moe-few-tokens` warns). Once it keeps 20 %, this fails: move the row up.
+    assert 1.20 < times[0] / measured[0] < 1.205
 
 
 def test_verification_costs_nearly_linearly_until_experts_saturate(h200: GpuProfile) -> None:
