@@ -21,6 +21,7 @@ _DESIGNS = {
 _TRTLLM_DESIGNS = {"hopper": "xqa", "blackwell": "trtllm-gen", "blackwell-ultra": "trtllm-gen"}    # else: xqa-ampere
 FA3_BLOCKS = {(64, "bf16"): 128, (128, "bf16"): 128, (192, "bf16"): 96, (256, "bf16"): 64,
               (64, "fp8"): 160, (128, "fp8"): 160, (192, "fp8"): 128, (256, "fp8"): 64}   # paged, without TMA
+FA3_MARGIN = 1.1            # flash_prepare_scheduler.cu: blocks per SM with 10 % to spare
 FULL_STREAM = 0.93          # of the datasheet: what FA3 and trtllm-gen reach at large KV
 
 
@@ -57,6 +58,7 @@ def walk_numbers(hw: Hardware, *names: str) -> dict[str, Free]:
         "wave_s": Free(1.5 * US, 0.0, 20 * US),
         "row_s": Free(0.05 * US, 0.0, 1 * US),
         "combine_s": Free(1.0 * US, 0.0, 20 * US),
+        "split_s": Free(0.05 * US, 0.0, 2 * US),
         "cta_bytes_per_s": Free(60e9, 5e9, 1000e9),
     }
     return {name: known[name] for name in names}
@@ -69,32 +71,40 @@ def _fa3(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, 
         "ctas_per_sm": 1, "split_cap": 32 if engine == "vllm" else 128,     # vLLM's cap under CUDA graphs
         "kv_block_tokens": FA3_BLOCKS[head_dim, kv],
     }
-    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "wave_s", "combine_s", "cta_bytes_per_s")
+    if engine == "vllm":    # its FA3 schedules sequences of unequal length, SGLang asks for FA3's static splits
+        fixed["split_margin"] = FA3_MARGIN
+    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "wave_s", "combine_s", "split_s", "cta_bytes_per_s")
     return (Candidate(form="walk_fa3", fixed=fixed, free=free),)
 
 
 def _gen(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
     del head_dim, kv, engine
-    fixed = {"stream_bytes_per_s": FULL_STREAM * hw.hbm_bytes_per_s, "ctas_per_sm": 1}
-    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "row_s")
+    fixed = {"stream_bytes_per_s": FULL_STREAM * hw.hbm_bytes_per_s, "ctas_per_sm": 1, "kv_block_tokens": 128,
+             "split_cap": hw.sms, "split_min_blocks": 4}
+    free = walk_numbers(hw, "launch_s", "l2_gain", "block_s", "row_s", "combine_s", "split_s")
     return (Candidate(form="walk_gen", fixed=fixed, free=free),)
 
 
 def _fa2(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
-    del head_dim, kv, engine
-    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s")
+    del kv, engine
+    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s", "split_s")
+    block = 64 if head_dim > 128 else 128
     base = {"tile_rows": 64, "row_tile": 64, "split_cap": 128}
-    return tuple(
-        Candidate(form="walk_fa2", fixed={**base, "ctas_per_sm": ctas, "kv_block_tokens": block}, free=free)
-        for ctas, block in ((1, 128), (2, 128), (2, 64), (1, 64))
+    return (
+        Candidate(form="walk_fa2", fixed={**base, "ctas_per_sm": 2, "kv_block_tokens": block}, free=free),
+        Candidate(form="walk_fa2", free=free,
+                  fixed={**base, "ctas_per_sm": 1, "kv_block_tokens": 128, "split_min_blocks": 2}),
     )
 
 
 def _tile(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
     del head_dim, kv, engine
-    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s")
-    base = {"tile_rows": 16, "row_tile": 64, "split_cap": 128, "kv_block_tokens": 64}
-    return tuple(Candidate(form="walk_tile", fixed={**base, "ctas_per_sm": ctas}, free=free) for ctas in (1, 2))
+    free = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s", "split_s")
+    base = {"tile_rows": 16, "row_tile": 64, "split_cap": 512, "kv_block_tokens": 64}
+    return tuple(
+        Candidate(form="walk_tile", fixed={**base, "ctas_per_sm": ctas, "split_min_blocks": blocks}, free=free)
+        for ctas, blocks in ((2, 1), (1, 1), (1, 4))
+    )
 
 
 def _xqa(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:
@@ -105,7 +115,14 @@ def _xqa(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, 
         "stream_bytes_per_s": Free(0.9 * bandwidth, 0.5 * bandwidth, 1.1 * bandwidth),
         "ramp_s": Free(30 * US, 0.0, 300 * US), "ramp_half_bytes": Free(100e6, 0.1e6, 2000e6),
     }
-    return (Candidate(form="ramp", fixed={"tile_rows": 64 if hw.arch == "hopper" else 32}, free=ramp),)
+    walk = walk_numbers(hw, "launch_s", "l2_gain", "stream_bytes_per_s", "block_s", "wave_s", "combine_s", "split_s")
+    tile = 64 if hw.arch == "hopper" else 32
+    base = {"tile_rows": tile, "row_tile": 64, "kv_block_tokens": 64, "split_cap": 512}
+    return (
+        Candidate(form="ramp", fixed={"tile_rows": tile}, free=ramp),
+        *(Candidate(form="walk_xqa", fixed={**base, "ctas_per_sm": ctas, "split_min_blocks": blocks}, free=walk)
+          for ctas, blocks in ((3, 8), (3, 1), (1, 8))),
+    )
 
 
 def _fa4(hw: Hardware, head_dim: int, kv: str, engine: str) -> tuple[Candidate, ...]:

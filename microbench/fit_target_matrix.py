@@ -66,7 +66,8 @@ def gemm_candidates(hw: Hardware, dtype: str, name: str) -> tuple[Candidate, ...
     )
     if hw.arch == "hopper" and name in ("cutlass", "deepgemm"):
         waves = {**rates, "ragged": Free(0.2, 0.0, 3.0)}
-        return (Candidate(form="tile_wave", fixed={"overlap": 2.5}, free=waves), *smooth)
+        fixed = {"overlap": 2.5, "large_tile_rows": 256 if name == "cutlass" else 128}
+        return (Candidate(form="tile_wave", fixed=fixed, free=waves), *smooth)
     return smooth
 
 
@@ -125,7 +126,7 @@ def moe_candidates(hw: Hardware, stored: str, activations: str) -> tuple[Candida
         "stream_bytes_per_s": Free(0.85 * bandwidth, 0.05 * bandwidth, bandwidth),
         "mma_flop_per_s": Free(0.3 * peak, 0.01 * peak, peak),
         "token_s_per_byte": Free(3e-12, 0.0, 100e-12),
-        TABLE_SKEW: Free(1.5, 0.1, 50.0),
+        "one_token": Free(0.9, 0.3, 3.0), "two_tokens": Free(0.95, 0.3, 3.0), TABLE_SKEW: Free(1.5, 0.1, 50.0),
     }
     per_width, per_expert = {"k_chain_s": Free(2 * US, 0.0, 20 * US)}, {"expert_s": Free(0.2 * US, 0.0, 5 * US)}
     return tuple(Candidate(form="moe", free={**free, **extra}) for extra in (per_width, per_expert))

@@ -58,9 +58,10 @@ def mla_candidates(hw: Hardware) -> tuple[Candidate, ...]:
         "stream_bytes_per_s": Free(0.9 * bandwidth, 0.3 * bandwidth, bandwidth),
         "mma_flop_per_s": Free(0.75 * peak, 0.1 * peak, 2 * peak),
         "block_s": Free(0.015 * US, 0.0, 1 * US), "row_s": Free(0.05 * US, 0.0, 1 * US),
+        "combine_s": Free(1 * US, 0.0, 20 * US), "split_s": Free(0.1 * US, 0.0, 2 * US),
         "l2_gain": Free(1.4, 1.0, 10.0),
     }
-    fixed: dict[str, float] = {}
+    fixed: dict[str, float] = {"split_min_blocks": 4}
     if hw.arch.startswith("blackwell"):
         free["slow_factor"] = Free(1.35, 1.0, 3.0)
         fixed["slow_heads"] = 32

@@ -35,7 +35,7 @@ def attention_time(
 ) -> KernelTime:
     """Seconds of one layer's attention; heads are those of one GPU.
 
-    walk: t = launch + bytes/stream + waves (blocks block + row cost) + [splits > 1] (combine + partials)
+    walk: t = launch + bytes/stream + waves (blocks block + row cost) + [splits > 1] (combine + splits split + partials)
     ramp: t = launch + bytes/stream + ramp c(M) KV/(KV + half)
 
     Bytes are the KV cache (once, or as often as the kernel re-reads it), queries and outputs. The result is never
@@ -90,16 +90,19 @@ def _walk(
     )
     split = splits > 1
     partials = np.where(split, partial_bytes * splits / stream, 0.0)
+    joined = partials + np.where(split, kernel.combine_s + kernel.split_s * splits, 0.0)
     if kernel.form == "walk_tile":
-        return kernel.launch_s + pnorm(memory, walk, 4.0) + partials, memory
-    return kernel.launch_s + memory + walk + partials + np.where(split, kernel.combine_s, 0.0), memory
+        return kernel.launch_s + pnorm(memory, walk, 4.0) + joined, memory
+    return kernel.launch_s + memory + walk + joined, memory
 
 
 def _block_s(kernel: AttentionKernel, work: Tiling) -> ArrayLike:
     """Time of one KV block; FlashInfer's larger tile costs in proportion to its rows (measured 4 for 64 to 16)."""
-    if kernel.form != "walk_tile":
-        return kernel.block_s
-    return kernel.block_s * walk_tile_rows(kernel, work.walk_rows) / kernel.tile_rows
+    if kernel.form == "walk_xqa":
+        return kernel.block_s * xqa_steps(work.walk_rows)
+    if kernel.form == "walk_tile":
+        return kernel.block_s * walk_tile_rows(kernel, work.walk_rows) / kernel.tile_rows
+    return kernel.block_s
 
 
 def _row_cost_s(kernel: AttentionKernel, work: Tiling) -> ArrayLike:
@@ -107,14 +110,21 @@ def _row_cost_s(kernel: AttentionKernel, work: Tiling) -> ArrayLike:
         return kernel.row_s * work.walk_rows
     if kernel.form == "walk_fa3":
         return kernel.wave_s * ceil_div(work.walk_rows, kernel.row_tile)
+    if kernel.form == "walk_xqa":
+        return kernel.wave_s * xqa_steps(work.walk_rows)
     return kernel.wave_s
 
 
+def xqa_steps(rows: Array) -> Array:
+    """Relative cost of an XQA tile by the rows in it: 1, 1.25, 2 to 8, 16 and more rows."""
+    return np.where(rows <= 8, 1.0, np.where(rows <= 16, 1.25, 2.0))
+
+
 def _ramp_steps(q: Array, group: ArrayLike) -> Array:
-    """XQA: 1, 1.25, 2 to 8, 16, 32 rows; beyond, whole-token CTAs of 64 rows at 2 each (a prior)."""
+    """XQA as a ramp: beyond 32 rows, whole-token CTAs of 64 rows at 2 each (a prior)."""
     rows = group * q
     ctas = ceil_div(q, np.maximum(np.floor(64 / np.asarray(group)), 1.0)) * ceil_div(group, 64)
-    return np.where(rows <= 8, 1.0, np.where(rows <= 16, 1.25, np.where(rows <= 32, 2.0, 2.0 * ctas)))
+    return np.where(rows <= 32, xqa_steps(rows), 2.0 * ctas)
 
 
 def _warm(kernel: AttentionKernel, stream: ArrayLike, kv: Array, l2_warm: bool) -> ArrayLike:

@@ -43,8 +43,11 @@ class AttentionKernel:
     block_s: float = 0.0                    # per KV block along one split
     wave_s: float = 0.0                     # per wave (and row tile)
     row_s: float = 0.0                      # per row and wave
-    combine_s: float = 0.0                  # once, where the KV is split
+    combine_s: float = 0.0                  # once, where the KV is split ...
+    split_s: float = 0.0                    # ... and for each split that is joined
     split_cap: int = 1
+    split_margin: float = 0.0               # > 0: splits chosen at run time, none above this share of an even load
+    split_min_blocks: int = 0               # > 0: splits fill the CTA slots and hold at least so many KV blocks
     kv_block_tokens: int = 128              # serves the split rule alone
     ramp_s: float = 0.0
     ramp_half_bytes: float = 0.0
@@ -71,7 +74,8 @@ def tiling(kernel: AttentionKernel, query_len: ArrayLike, group: ArrayLike) -> T
     if family.packing != "none":
         ctas = np.ones_like(q) if kernel.form == "walk_gen" else ctas_per_kv_head(kernel, q, group)
         reread = ctas if family.reread == "per_tile" else np.ones_like(q)
-        return Tiling(ctas, np.minimum(rows, kernel.tile_rows) if kernel.form == "walk_fa3" else rows, packed, reread)
+        capped = kernel.form in ("walk_fa3", "walk_xqa")
+        return Tiling(ctas, np.minimum(rows, kernel.tile_rows) if capped else rows, packed, reread)
     # one CTA per query head and tile of query tokens; a single token may let the heads be the rows
     single = (q <= 1) & family.packs_single_token
     tiles = ceil_div(q, kernel.tile_rows)
@@ -104,14 +108,27 @@ def walk_tile_rows(kernel: AttentionKernel, rows: Array) -> Array:
 
 
 def kv_splits(kernel: AttentionKernel, tasks: Array, context: Array, query_len: Array) -> Array:
-    """KV splits by FlashAttention's rule; 1 where the kernel does not split, or its own rule is closed."""
-    if kernel.form == "walk_gen" or kernel.split_cap <= 1:
+    """KV splits; 1 where the kernel does not split. Three rules: static waves, FA3's at run time, filled slots.
+
+    Static waves: FlashAttention's table below. Run time (`split_margin`, FA3's scheduler for sequences of unequal
+    length, hopper/flash_prepare_scheduler.cu): as many splits as keep every CTA within the margin of an even share.
+    Filled slots (`split_min_blocks`, trtllm-gen, XQA, FlashInfer): one CTA per slot, unless splits would hold fewer
+    blocks than that.
+    """
+    if kernel.split_cap <= 1 or (kernel.form == "walk_gen" and kernel.split_min_blocks == 0):
         return np.ones_like(tasks)
-    table = _split_table(kernel.sms * kernel.ctas_per_sm, kernel.split_cap)
+    slots = kernel.sms * kernel.ctas_per_sm
     blocks = ceil_div(context, kernel.kv_block_tokens)
-    busy = np.minimum(np.rint(tasks), table.shape[0] - 1).astype(np.intp)
-    allowed = np.where(blocks <= FEW_BLOCKS, 1.0, np.minimum(blocks, table.shape[1] - 1)).astype(np.intp)
-    splits = table[busy, allowed]
+    if kernel.split_margin > 0:
+        splits = ceil_div(blocks, np.ceil(kernel.split_margin * blocks * tasks / slots))
+    elif kernel.split_min_blocks > 0:
+        splits = np.maximum(np.floor(np.minimum(slots / tasks, blocks / kernel.split_min_blocks)), 1.0)
+    else:
+        table = _split_table(slots, kernel.split_cap)
+        busy = np.minimum(np.rint(tasks), table.shape[0] - 1).astype(np.intp)
+        allowed = np.where(blocks <= FEW_BLOCKS, 1.0, np.minimum(blocks, table.shape[1] - 1)).astype(np.intp)
+        splits = table[busy, allowed]
+    splits = np.minimum(splits, kernel.split_cap)
     return splits if kernel.family.split.verify else np.where(query_len > 1, 1.0, splits)
 
 

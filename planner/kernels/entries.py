@@ -22,6 +22,7 @@ REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "walk_fa2": ("launch_s", "stream_bytes_per_s", "wave_s", "split_cap"),
         "walk_gen": ("launch_s", "stream_bytes_per_s", "block_s", "row_s"),
         "walk_tile": ("launch_s", "stream_bytes_per_s", "block_s", "wave_s", "split_cap", "tile_rows"),
+        "walk_xqa": ("launch_s", "stream_bytes_per_s", "block_s", "wave_s", "split_cap"),
         "ramp": ("launch_s", "stream_bytes_per_s", "ramp_s", "ramp_half_bytes"),
     },
     "attention_math": {"rate": ("mma_flop_per_s",)},

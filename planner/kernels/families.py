@@ -16,7 +16,7 @@ from specplan.planner.kernels.profile import PROFILES
 
 FAMILY_FILE = PROFILES / "kernels" / "attention.yaml"
 
-Form: TypeAlias = Literal["walk_fa3", "walk_fa2", "walk_gen", "walk_tile", "ramp"]
+Form: TypeAlias = Literal["walk_fa3", "walk_fa2", "walk_gen", "walk_tile", "walk_xqa", "ramp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
+LARGE_ROWS = 256
 COPIES_IN_L2 = 6    # the tables rotate six weight copies; only smaller weights stay in L2 there
 
 
@@ -31,6 +32,7 @@ class GemmKernel:
     evidence: Evidence
     k_chain_s: float = 0.0          # per 1024 of K: the loop that no parallelism hides
     ragged: float = 0.0             # extra cost of a row tile per empty share of it
+    large_tile_rows: int = 128      # rows of a tile beyond M = 256 (CUTLASS takes 256)
     row_pad: int = 1                # rows are padded to a multiple of this in the math
     overlap: float = 2.5            # p of the norm that joins memory and math
     l2_gain: float = 1.0            # rate of weights still in L2; tables only
@@ -73,6 +75,7 @@ def gemm_tile(rows: ArrayLike) -> tuple[Array, Array]:
 
 def _tile_waves(kernel: GemmKernel, m: Array, n: ArrayLike, k: ArrayLike) -> Array:
     bm, bn = gemm_tile(m)
+    bm = np.where(m > LARGE_ROWS, float(kernel.large_tile_rows), bm)
     row_tiles = ceil_div(m, bm)
     waves = ceil_div(row_tiles * ceil_div(n, bn), kernel.sms)
     empty = (row_tiles * bm - m) / bm

@@ -32,6 +32,9 @@ class MlaKernel:
     evidence: Evidence
     slow_heads: int | None = None       # this many heads per GPU run a slower kernel ...
     slow_factor: float = 1.0            # ... by this factor
+    combine_s: float = 0.0              # once, where the latent is split over CTAs ...
+    split_s: float = 0.0                # ... and for each split that is joined
+    split_min_blocks: int = 0           # > 0: splits fill the SMs and hold at least so many blocks; 0: never split
     l2_bytes: float = 0.0
     l2_gain: float = 1.0
     notes: tuple[Note, ...] = ()
@@ -50,9 +53,12 @@ def mla_time(
 ) -> KernelTime:
     """Seconds of one MLA layer's attention; `heads` are those of one GPU.
 
-    t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + ceil(B/SMs) (blocks block + rows row)
+    t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + waves (blocks block + rows row)
+        + [splits > 1] (combine + splits split)
 
-    Rows are padded to 64 in the math. q > 1 was never measured in public: rows = heads * q is assumed.
+    One CTA takes 64 rows and a split of the latent; waves = ceil(CTAs / SMs), blocks are those of one split. Without
+    `split_min_blocks`, one CTA per sequence. Rows are padded to 64 in the math. q > 1 was never measured in public:
+    rows = heads * q is assumed.
     """
     b = np.asarray(batch, dtype=float)
     s = np.asarray(context_tokens, dtype=float)
@@ -62,7 +68,13 @@ def mla_time(
     stream = np.where(l2_warm & (latent <= kernel.l2_bytes), kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
     memory = (latent + b * rows * width * 2.0) / stream
     tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
-    walk = ceil_div(b, kernel.sms) * (ceil_div(s, BLOCK_TOKENS) * kernel.block_s + rows * kernel.row_s)
+    blocks, splits, ctas = ceil_div(s, BLOCK_TOKENS), np.ones_like(s), b
+    if kernel.split_min_blocks > 0:
+        tasks = b * ceil_div(rows, HEAD_TILE)
+        splits = np.maximum(np.floor(np.minimum(kernel.sms / tasks, blocks / kernel.split_min_blocks)), 1.0)
+        ctas = tasks * splits
+    walk = ceil_div(ctas, kernel.sms) * (ceil_div(blocks, splits) * kernel.block_s + rows * kernel.row_s)
+    walk = walk + np.where(splits > 1, kernel.combine_s + kernel.split_s * splits, 0.0)
     slow = np.where(np.asarray(heads) == (kernel.slow_heads or 0), kernel.slow_factor, 1.0)
     start = np.asarray(kernel.launch_s * slow)
     return KernelTime(

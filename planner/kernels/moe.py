@@ -40,6 +40,8 @@ class MoeKernel:
     evidence: Evidence
     expert_s: float = 0.0           # per expert hit
     k_chain_s: float = 0.0          # per 1024 of hidden + intermediate
+    one_token: float = 1.0          # times the priced time: what the paths for one token take ...
+    two_tokens: float = 1.0         # ... and for two
     notes: tuple[Note, ...] = ()
 
 
@@ -79,6 +81,8 @@ def moe_time(
 
     A = distinct experts on this GPU, rows = T k / ep, padded = A * 16 * ceil(rows / A / 16)
     t = launch + token 4 T h + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma) + expert A + k_chain (h + i)/1024
+
+    and at T = 1 and 2 the kernel's share of that.
     """
     t = np.asarray(tokens, dtype=float)
     width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE
@@ -91,13 +95,15 @@ def moe_time(
     tensor = 2.0 * padded * weights / kernel.mma_flop_per_s
     fixed = (kernel.launch_s + kernel.token_s_per_byte * activations + kernel.expert_s * hit
              + kernel.k_chain_s * (hidden + width) / 1024)
+    share = np.interp(t, (1.0, SPECIAL_TOKENS, SPECIAL_TOKENS + 1), (kernel.one_token, kernel.two_tokens, 1.0))
     return KernelTime(
-        time_s=fixed + pnorm(memory, tensor, OVERLAP),
-        parts={"memory": memory, "tensor": tensor, "launch": fixed},
+        time_s=share * (fixed + pnorm(memory, tensor, OVERLAP)),
+        parts={"memory": share * memory, "tensor": share * tensor, "launch": share * fixed},
     )
 
 
 def moe_notes(kernel: MoeKernel, *, fewest_tokens: float, most_tokens: float) -> tuple[Note, ...]:
     """Warnings for token counts that the fit does not describe: one or two of them, or more than it saw."""
-    special = (SPECIAL_NOTE,) if fewest_tokens <= SPECIAL_TOKENS else ()
+    told = (kernel.one_token, kernel.two_tokens) != (1.0, 1.0)      # the fit has factors for them
+    special = (SPECIAL_NOTE,) if fewest_tokens <= SPECIAL_TOKENS and not told else ()
     return (*special, *range_notes(kernel.id, kernel.evidence, tokens=(fewest_tokens, most_tokens)))

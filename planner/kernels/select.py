@@ -73,7 +73,8 @@ def gemm_kernel(
         activation_bytes=ACTIVATION_BYTES[number_format], launch_s=launch_s,
         stream_bytes_per_s=choice.number("stream_bytes_per_s"), mma_flop_per_s=choice.number("mma_flop_per_s"),
         sms=gpu.hardware.sms, k_chain_s=choice.number("k_chain_s"), ragged=choice.number("ragged"),
-        row_pad=int(choice.number("row_pad", 1)), overlap=choice.number("overlap", 2.5),
+        large_tile_rows=int(choice.number("large_tile_rows", 128)), row_pad=int(choice.number("row_pad", 1)),
+        overlap=choice.number("overlap", 2.5),
         l2_gain=choice.number("l2_gain", 1.0), l2_bytes=gpu.hardware.l2_bytes, static_scales=static_scales,
         evidence=choice.evidence, notes=choice.notes,
     )
@@ -99,7 +100,8 @@ def moe_kernel(
         id=choice.entry.id, version=choice.entry.version, weight_dtype=weight_dtype, launch_s=choice.number("launch_s"),
         stream_bytes_per_s=choice.number("stream_bytes_per_s"), mma_flop_per_s=choice.number("mma_flop_per_s"),
         token_s_per_byte=choice.number("token_s_per_byte"), expert_s=choice.number("expert_s"),
-        k_chain_s=choice.number("k_chain_s"), evidence=choice.evidence, notes=choice.notes,
+        k_chain_s=choice.number("k_chain_s"), one_token=choice.number("one_token", 1.0),
+        two_tokens=choice.number("two_tokens", 1.0), evidence=choice.evidence, notes=choice.notes,
     )
 
 
@@ -180,6 +182,8 @@ def mla_kernel(gpu: GpuProfile, engine: str, *, kv_dtype: str, override: str | N
         launch_s=choice.number("launch_s"), stream_bytes_per_s=choice.number("stream_bytes_per_s"),
         mma_flop_per_s=choice.number("mma_flop_per_s"), block_s=choice.number("block_s"), row_s=choice.number("row_s"),
         sms=gpu.hardware.sms, slow_heads=int(slow_heads) if slow_heads else None,
+        combine_s=choice.number("combine_s"), split_s=choice.number("split_s"),
+        split_min_blocks=int(choice.number("split_min_blocks")),
         slow_factor=choice.number("slow_factor", 1.0), l2_bytes=gpu.hardware.l2_bytes,
         l2_gain=choice.number("l2_gain", 1.0), evidence=choice.evidence, notes=choice.notes,
     )

@@ -65,8 +65,10 @@ def test_more_noise_gives_larger_stated_errors(name: str) -> None:
     quiet = synthetic(rows, target, true_numbers(target))
     noise = np.exp(np.random.default_rng(3).normal(0.0, 0.1, len(rows)))
     loud = dataclasses.replace(quiet, time_s=quiet.time_s * noise)
-    sizes = [np.mean([*_fit(data, target).error_pct.values()]) for data in (quiet, loud)]
-    assert sizes[1] > sizes[0]
+    errors = [_fit(data, target).error_pct for data in (quiet, loud)]
+    told = errors[0].keys() & errors[1].keys()      # noise may hide a number altogether
+    assert len(told) >= 2
+    assert np.median([errors[1][number] for number in told]) > np.median([errors[0][number] for number in told])
 
 
 def _fit(rows: Slice, target: Target) -> Fit:
