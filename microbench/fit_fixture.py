@@ -24,7 +24,7 @@ EXCERPT = (         # one kernel of each equation
     "attention trtllm 1.3.0rc20 torch_flow head_dim=128 kv=bf16",
     "gemm vllm 0.24.0 torch.nn.functional.linear dtype=bf16",
     "gemm vllm 0.24.0 CutlassFP8ScaledMMLinearKernel dtype=fp8",
-    "moe vllm 0.24.0 vllm_fp8moe_triton_tritonexperts dtype=fp8_block",
+    "moe vllm 0.24.0 vllm_fp8moe_triton_tritonexperts dtype=fp8_block matrices=3",
     "allreduce vllm 0.24.0 vLLM_custom_graph gpus=8",
     "mla trtllm 1.3.0rc20 default kv=bf16",
     "recurrent vllm 0.1.dev19262 fused_recurrent_kda kind=kda phase=verify",

@@ -101,7 +101,7 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
     stored, activations = _MOE_DTYPES.get(str(rows.variant["dtype"]), ("", ""))
     variant = "-modular" if rows.kernel.endswith("modular") else "-situ" if "situ" in rows.kernel else ""
     key: dict[str, Key] = {"weight_dtype": stored, **({"activation_dtype": activations} if activations else {}),
-                           "gated": "nongated" not in rows.kernel}
+                           "gated": rows.variant["matrices"] == 3}
     identity = f"{rows.engine}-{name}{variant}"
     if not stored:
         return Target(id=identity, key=key, candidates=(), unfit=f"no equation for {rows.variant['dtype']} experts")

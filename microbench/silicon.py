@@ -201,6 +201,18 @@ def _moe(c: Columns) -> dict[str, npt.NDArray[Any]]:
     }
 
 
+# Shapes of Nemotron 3 (Nano; Super and Ultra): squared ReLU without a gate matrix (`mlp_hidden_act: relu2` in their
+# configurations). Only TensorRT-LLM's table names the kernel after that.
+UNGATED = ((1856, 6, 128), (2688, 22, 512), (5120, 22, 512))     # intermediate width, top-k, experts
+
+
+def _expert_matrices(c: Columns) -> npt.NDArray[Any]:
+    ungated = np.zeros(len(c["topk"]), dtype=bool)
+    for width, top_k, experts in UNGATED:
+        ungated |= (c["inter_size"] == width) & (c["topk"] == top_k) & (c["num_experts"] == experts)
+    return np.where(ungated, 2, 3)
+
+
 def _moe_keep(c: Columns) -> dict[str, Mask]:
     return {
         "more than 8-way tensor or 64-way expert parallel": (c["moe_tp_size"] <= 8) & (c["moe_ep_size"] <= 64),
@@ -248,7 +260,7 @@ TABLES: tuple[Table, ...] = (
     Table(family="moe", folder="moe", file="moe_perf.parquet",
           needs=("moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size",
                  "moe_ep_size", "distribution"),
-          arguments=_moe, keep=_moe_keep, labels=lambda c: {"dtype": _dtype(c["moe_dtype"])}),
+          arguments=_moe, keep=_moe_keep, labels=lambda c: {"dtype": _dtype(c["moe_dtype"]), "matrices": _expert_matrices(c)}),
     Table(family="allreduce", folder="comm", file="custom_allreduce_perf.parquet",
           needs=("allreduce_dtype", "num_gpus", "message_size"), keep=_graph,
           arguments=lambda c: {"message_bytes": 2 * c["message_size"]},  # the table counts bf16 elements
