@@ -153,7 +153,7 @@ def measured_target(rows: Slice, hw: Hardware) -> Target:
         return Target(id=f"{ANY}-{rows.kernel}", key=key, candidates=moe_candidates(hw, dtype, ""))
     if rows.family == "mla":
         return Target(id=f"{ANY}-{rows.kernel}", key={"kv_dtype": str(rows.variant["kv"])},
-                      candidates=_cold(mla_candidates(hw)))
+                      candidates=_cold(mla_candidates(hw, str(rows.variant["kv"]))))
     return target_of(rows, hw)
 
 

@@ -102,7 +102,8 @@ def _moe(kernel: Any, rows: Slice, l2_warm: bool, skew: float) -> Array:
     for mask, spread in ((balanced, BALANCED_SKEW), (~balanced, skew)):
         if np.any(mask):
             seconds[mask] = moe_time(
-                kernel, matrices=int(rows.variant["matrices"]), skew=spread, weight_bytes=BYTES_PER_WEIGHT[kernel.weight_dtype],
+                kernel, matrices=int(rows.variant["matrices"]), skew=spread,
+                weight_bytes=BYTES_PER_WEIGHT[kernel.weight_dtype],
                 **{name: rows.columns[name][mask] for name in names},
             ).time_s
     return seconds

@@ -168,7 +168,8 @@ def source_texts(entries: Iterable[Entry], origin: str) -> dict[str, str]:
 
 RANGES: Mapping[str, tuple[str, ...]] = {
     "attention": ("context_tokens", "query_len", "batch"), "attention_math": ("context_tokens",),
-    "gemm": ("rows", "n", "k"), "moe": ("tokens", "tp", "ep"), "allreduce": ("message_bytes",),
+    "gemm": ("rows", "n", "k"), "moe": ("tokens", "tp", "ep", "hidden", "intermediate", "experts", "top_k"),
+    "allreduce": ("message_bytes",),
     "mla": ("context_tokens", "query_len", "batch", "heads"), "recurrent": ("query_len", "batch", "heads"),
     "sparse": ("query_len", "batch", "context_tokens"),
 }

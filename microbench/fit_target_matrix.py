@@ -65,9 +65,8 @@ def gemm_candidates(hw: Hardware, dtype: str, name: str) -> tuple[Candidate, ...
         for overlap, pad in ((2.5, 1), (1.8, 64), (2.5, 64))
     )
     if hw.arch == "hopper" and name in ("cutlass", "deepgemm"):
-        waves = {**rates, "ragged": Free(0.2, 0.0, 3.0)}
-        fixed = {"overlap": 2.5, "large_tile_rows": 256 if name == "cutlass" else 128}
-        return (Candidate(form="tile_wave", fixed=fixed, free=waves), *smooth)
+        waves = {**rates, "ragged": Free(0.7, 0.0, 3.0)}
+        return (Candidate(form="tile_wave", fixed={"overlap": 2.5}, free=waves), *smooth)
     return smooth
 
 
@@ -117,7 +116,7 @@ def moe_target(rows: Slice, hw: Hardware) -> Target:
 
 
 def moe_candidates(hw: Hardware, stored: str, activations: str) -> tuple[Candidate, ...]:
-    """The expert equation with its fifth number per width, or per expert hit."""
+    """The expert equation with one more number: per width, per expert hit, or per expert held."""
     number_format = {"fp8": "fp8", "bf16": "bf16"}.get(activations) or MATH_OF_WEIGHT[stored]
     peak = hw.dense(number_format) or hw.dense("bf16")
     bandwidth = hw.hbm_bytes_per_s
@@ -125,8 +124,9 @@ def moe_candidates(hw: Hardware, stored: str, activations: str) -> tuple[Candida
         "launch_s": Free(20 * US, 0.5 * US, 150 * US),
         "stream_bytes_per_s": Free(0.85 * bandwidth, 0.05 * bandwidth, bandwidth),
         "mma_flop_per_s": Free(0.3 * peak, 0.01 * peak, peak),
-        "token_s_per_byte": Free(3e-12, 0.0, 100e-12),
-        "one_token": Free(0.9, 0.3, 3.0), "two_tokens": Free(0.95, 0.3, 3.0), TABLE_SKEW: Free(1.5, 0.1, 50.0),
+        "token_s_per_byte": Free(3e-12, 0.0, 100e-12), "row_s_per_byte": Free(1e-12, 0.0, 100e-12),
+        "one_token": Free(0.9, 0.3, 3.0), "fade_tokens": Free(1.0, 0.2, 16.0), TABLE_SKEW: Free(1.5, 0.1, 50.0),
     }
-    per_width, per_expert = {"k_chain_s": Free(2 * US, 0.0, 20 * US)}, {"expert_s": Free(0.2 * US, 0.0, 5 * US)}
-    return tuple(Candidate(form="moe", free={**free, **extra}) for extra in (per_width, per_expert))
+    more = {"k_chain_s": Free(2 * US, 0.0, 20 * US), "expert_s": Free(0.2 * US, 0.0, 5 * US),
+            "local_expert_s": Free(0.2 * US, 0.0, 5 * US)}
+    return tuple(Candidate(form="moe", free={**free, name: number}) for name, number in more.items())

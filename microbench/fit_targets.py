@@ -47,16 +47,16 @@ def _mla(rows: Slice, hw: Hardware) -> Target:
         return Target(id=identity, key=key, candidates=(), unfit="the path changes with the batch; no equation holds")
     if rows.engine == "sglang" and kv == "fp8" and hw.arch == "hopper":
         return Target(id=identity, key=key, candidates=(), unfit="8 times slower than bf16: a fallback path")
-    return Target(id=identity, key=key, candidates=mla_candidates(hw))
+    return Target(id=identity, key=key, candidates=mla_candidates(hw, str(key["kv_dtype"])))
 
 
-def mla_candidates(hw: Hardware) -> tuple[Candidate, ...]:
-    """The absorbed MLA equation; on Blackwell, 32 heads per GPU run a slower kernel."""
-    bandwidth, peak = hw.hbm_bytes_per_s, hw.dense("bf16")
+def mla_candidates(hw: Hardware, kv_dtype: str) -> tuple[Candidate, ...]:
+    """The absorbed MLA equation, math in the cache's format; on Blackwell, 32 heads per GPU run a slower kernel."""
+    bandwidth, peak = hw.hbm_bytes_per_s, hw.dense("fp8" if kv_dtype == "fp8" else "bf16") or hw.dense("bf16")
     free = {
         "launch_s": Free(12 * US, 1 * US, 30 * US),
         "stream_bytes_per_s": Free(0.9 * bandwidth, 0.3 * bandwidth, bandwidth),
-        "mma_flop_per_s": Free(0.75 * peak, 0.1 * peak, 2 * peak),
+        "mma_flop_per_s": Free(0.75 * peak, 0.1 * peak, peak),
         "block_s": Free(0.015 * US, 0.0, 1 * US), "row_s": Free(0.05 * US, 0.0, 1 * US),
         "combine_s": Free(1 * US, 0.0, 20 * US), "split_s": Free(0.1 * US, 0.0, 2 * US),
         "l2_gain": Free(1.4, 1.0, 10.0),

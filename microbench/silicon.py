@@ -260,7 +260,8 @@ TABLES: tuple[Table, ...] = (
     Table(family="moe", folder="moe", file="moe_perf.parquet",
           needs=("moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size",
                  "moe_ep_size", "distribution"),
-          arguments=_moe, keep=_moe_keep, labels=lambda c: {"dtype": _dtype(c["moe_dtype"]), "matrices": _expert_matrices(c)}),
+          arguments=_moe, keep=_moe_keep,
+          labels=lambda c: {"dtype": _dtype(c["moe_dtype"]), "matrices": _expert_matrices(c)}),
     Table(family="allreduce", folder="comm", file="custom_allreduce_perf.parquet",
           needs=("allreduce_dtype", "num_gpus", "message_size"), keep=_graph,
           arguments=lambda c: {"message_bytes": 2 * c["message_size"]},  # the table counts bf16 elements

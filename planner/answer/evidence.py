@@ -12,10 +12,10 @@ from specplan.planner.answer.advice import adaptive_notes
 from specplan.planner.answer.plan import Plan
 from specplan.planner.answer.types import Provenance
 from specplan.planner.arrays import Array
-from specplan.planner.kernels.moe import SPECIAL_NOTE, SPECIAL_TOKENS
 from specplan.planner.kernels.timing import Evidence, range_notes
 from specplan.planner.messages import Note
 from specplan.planner.models.architecture import MoeFfn
+from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION
 from specplan.planner.step.engine_paths import FixedCost, shared_constant
 from specplan.planner.step.kernels_used import KernelUsed, kernels_used
 from specplan.planner.step.tiles import shape_notes
@@ -105,18 +105,23 @@ def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
     """Queries beyond the shapes that the kernel was fitted on."""
     question = plan.question
     longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
-    rows = (float(min(question.batch)), float(max(question.batch) * longest))
+    tokens = (float(min(question.batch)), float(max(question.batch) * longest))
+    message = question.target.hidden * BYTES_PER_ACTIVATION[question.deployment.activation_dtype]
     asked = {
+        **used.shapes,
         "context_tokens": (float(min(question.context_tokens)), float(max(question.context_tokens))),
-        "batch": (rows[0], float(max(question.batch))),
-        "tokens": rows,
+        "batch": (tokens[0], float(max(question.batch))),
+        "tokens": tokens,
+        "message_bytes": (tokens[0] * message, tokens[1] * message),
     }
     if used.family.startswith("gemm"):
-        asked["rows"] = rows    # for attention, rows are G*q: shape_notes speaks of them
+        asked["rows"] = tokens  # for attention, rows are G*q: shape_notes speaks of them
+    if used.family in ("mla", "sparse"):
+        asked["query_len"] = (1.0, float(longest))
+    if used.family == "state of a verify pass" and longest > 1:
+        asked["query_len"] = (2.0, float(longest))
     known = {axis: span for axis, span in asked.items() if axis in used.evidence.fitted_range}
     yield from range_notes(used.id, used.evidence, **known)
-    if used.family == "moe" and rows[0] <= SPECIAL_TOKENS:
-        yield SPECIAL_NOTE
 
 
 def _memory(plan: Plan) -> Iterator[Note]:

@@ -11,7 +11,7 @@ from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
-LARGE_ROWS = 256
+CLUSTER_ROWS = 128  # beyond, tiles come in clusters of two along M (CUTLASS: ClusterShape 2x1x1 of 128-row tiles)
 COPIES_IN_L2 = 6    # the tables rotate six weight copies; only smaller weights stay in L2 there
 
 
@@ -31,8 +31,7 @@ class GemmKernel:
     sms: int
     evidence: Evidence
     k_chain_s: float = 0.0          # per 1024 of K: the loop that no parallelism hides
-    ragged: float = 0.0             # extra cost of a row tile per empty share of it
-    large_tile_rows: int = 128      # rows of a tile beyond M = 256 (CUTLASS takes 256)
+    ragged: float = 0.0             # extra cost of the last row of tiles, per empty tile of rows in it
     row_pad: int = 1                # rows are padded to a multiple of this in the math
     overlap: float = 2.5            # p of the norm that joins memory and math
     l2_gain: float = 1.0            # rate of weights still in L2; tables only
@@ -45,7 +44,7 @@ def gemm_time(kernel: GemmKernel, *, rows: ArrayLike, n: ArrayLike, k: ArrayLike
     """Seconds of one M x N x K product; `rows` = M.
 
     k_chain:   t = launch + k_chain * K/1024 + pnorm(bytes/stream, 2 M N K / mma)
-    tile_wave: t = launch + pnorm(bytes/stream, waves * SMs * 2 bm bn K / mma * (1 + ragged * empty))
+    tile_wave: t = launch + pnorm(bytes/stream, (waves + ragged * empty * sqrt(columns/SMs)) * SMs * 2 bm bn K / mma)
 
     Bytes are the weights once, the activations in and 2 bytes per result. Notes: kernel_fits.md, section 3.
     """
@@ -74,9 +73,15 @@ def gemm_tile(rows: ArrayLike) -> tuple[Array, Array]:
 
 
 def _tile_waves(kernel: GemmKernel, m: Array, n: ArrayLike, k: ArrayLike) -> Array:
+    """Seconds of whole waves of tiles, and of empty rows, which slow down the last row of tiles.
+
+    That lengthens the call by a share of a wave between its part of the work (columns/SMs) and a whole wave (where
+    everything waits for it): the geometric mean of the two.
+    """
     bm, bn = gemm_tile(m)
-    bm = np.where(m > LARGE_ROWS, float(kernel.large_tile_rows), bm)
-    row_tiles = ceil_div(m, bm)
-    waves = ceil_div(row_tiles * ceil_div(n, bn), kernel.sms)
+    cluster = np.where(m > CLUSTER_ROWS, 2.0, 1.0)
+    row_tiles, columns = ceil_div(m, bm * cluster) * cluster, ceil_div(n, bn)
+    waves = ceil_div(row_tiles * columns, kernel.sms)
     empty = (row_tiles * bm - m) / bm
-    return waves * kernel.sms * 2.0 * bm * bn * k / kernel.mma_flop_per_s * (1.0 + kernel.ragged * empty)
+    wave_s = kernel.sms * 2.0 * bm * bn * k / kernel.mma_flop_per_s
+    return wave_s * (waves + kernel.ragged * empty * np.sqrt(columns / kernel.sms))

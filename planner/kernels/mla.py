@@ -53,7 +53,7 @@ def mla_time(
 ) -> KernelTime:
     """Seconds of one MLA layer's attention; `heads` are those of one GPU.
 
-    t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + waves (blocks block + rows row)
+    t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + waves (blocks block + CTA rows row)
         + [splits > 1] (combine + splits split)
 
     One CTA takes 64 rows and a split of the latent; waves = ceil(CTAs / SMs), blocks are those of one split. Without
@@ -68,12 +68,13 @@ def mla_time(
     stream = np.where(l2_warm & (latent <= kernel.l2_bytes), kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
     memory = (latent + b * rows * width * 2.0) / stream
     tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
-    blocks, splits, ctas = ceil_div(s, BLOCK_TOKENS), np.ones_like(s), b
+    blocks, splits, ctas, cta_rows = ceil_div(s, BLOCK_TOKENS), np.ones_like(s), b, rows
     if kernel.split_min_blocks > 0:
-        tasks = b * ceil_div(rows, HEAD_TILE)
-        splits = np.maximum(np.floor(np.minimum(kernel.sms / tasks, blocks / kernel.split_min_blocks)), 1.0)
-        ctas = tasks * splits
-    walk = ceil_div(ctas, kernel.sms) * (ceil_div(blocks, splits) * kernel.block_s + rows * kernel.row_s)
+        tiles = ceil_div(rows, HEAD_TILE)
+        splits = np.floor(np.minimum(kernel.sms / (b * tiles), blocks / kernel.split_min_blocks))
+        splits = np.maximum(splits, 1.0)
+        ctas, cta_rows = b * tiles * splits, rows / tiles
+    walk = ceil_div(ctas, kernel.sms) * (ceil_div(blocks, splits) * kernel.block_s + cta_rows * kernel.row_s)
     walk = walk + np.where(splits > 1, kernel.combine_s + kernel.split_s * splits, 0.0)
     slow = np.where(np.asarray(heads) == (kernel.slow_heads or 0), kernel.slow_factor, 1.0)
     start = np.asarray(kernel.launch_s * slow)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
-from specplan.planner.kernels.timing import Evidence, KernelTime, range_notes
+from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
 ROW_TILE = 16       # rows of one expert are padded to this (beats 64 and 128 on the five slices tried)
@@ -18,12 +18,6 @@ OVERLAP = 2.5
 # Skew parameter a by routing. A negative a spreads tokens more evenly than chance; -1 is perfectly even.
 # balanced, power_law_1.01: how the measured tables route; the latter fitted to the H200 row of kernels.md 2.2.
 ROUTING: dict[str, float] = {"balanced": -1.0, "uniform": math.inf, "power_law_1.01": 2.0}
-SPECIAL_TOKENS = 2
-SPECIAL_NOTE = Note(
-    "moe-few-tokens",
-    "1 or 2 tokens run special expert kernels that the fit does not describe: priced 16 % too fast to 24 % too slow at "
-    "one token, depending on the kernel (most bf16 and nvfp4 ones 10 to 20 % too slow)",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +30,14 @@ class MoeKernel:
     launch_s: float
     stream_bytes_per_s: float
     mma_flop_per_s: float
-    token_s_per_byte: float         # per byte of 4 T hidden: permutation and reduction
+    token_s_per_byte: float         # per byte of 4 T hidden, all tokens of the group: routing, output
     evidence: Evidence
+    row_s_per_byte: float = 0.0     # per byte of 4 rows hidden, the tokens routed to this GPU: gather, permutation
     expert_s: float = 0.0           # per expert hit
+    local_expert_s: float = 0.0     # per expert that this GPU holds, hit or not
     k_chain_s: float = 0.0          # per 1024 of hidden + intermediate
-    one_token: float = 1.0          # times the priced time: what the paths for one token take ...
-    two_tokens: float = 1.0         # ... and for two
+    one_token: float = 1.0          # share of the priced time that one token takes (paths for few tokens) ...
+    fade_tokens: float = 1.0         # ... and over how many tokens that fades by 1/e
     notes: tuple[Note, ...] = ()
 
 
@@ -80,9 +76,10 @@ def moe_time(
     """Seconds of one routed-expert block on one GPU; `tokens` are all tokens of the expert-parallel group.
 
     A = distinct experts on this GPU, rows = T k / ep, padded = A * 16 * ceil(rows / A / 16)
-    t = launch + token 4 T h + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma) + expert A + k_chain (h + i)/1024
+    t = launch + 4 h (token T + row rows) + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma)
+        + expert A + local_expert E/ep + k_chain (h + i)/1024
 
-    and at T = 1 and 2 the kernel's share of that.
+    times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens).
     """
     t = np.asarray(tokens, dtype=float)
     width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE
@@ -93,17 +90,11 @@ def moe_time(
     activations = 4.0 * t * hidden
     memory = (hit * weights * weight_bytes + activations) / kernel.stream_bytes_per_s
     tensor = 2.0 * padded * weights / kernel.mma_flop_per_s
-    fixed = (kernel.launch_s + kernel.token_s_per_byte * activations + kernel.expert_s * hit
+    fixed = (kernel.launch_s + kernel.token_s_per_byte * activations + kernel.row_s_per_byte * 4.0 * rows * hidden
+             + kernel.expert_s * hit + kernel.local_expert_s * experts / ep
              + kernel.k_chain_s * (hidden + width) / 1024)
-    share = np.interp(t, (1.0, SPECIAL_TOKENS, SPECIAL_TOKENS + 1), (kernel.one_token, kernel.two_tokens, 1.0))
+    share = 1.0 - (1.0 - kernel.one_token) * np.exp(-np.maximum(t - 1.0, 0.0) / kernel.fade_tokens)
     return KernelTime(
         time_s=share * (fixed + pnorm(memory, tensor, OVERLAP)),
         parts={"memory": share * memory, "tensor": share * tensor, "launch": share * fixed},
     )
-
-
-def moe_notes(kernel: MoeKernel, *, fewest_tokens: float, most_tokens: float) -> tuple[Note, ...]:
-    """Warnings for token counts that the fit does not describe: one or two of them, or more than it saw."""
-    told = (kernel.one_token, kernel.two_tokens) != (1.0, 1.0)      # the fit has factors for them
-    special = (SPECIAL_NOTE,) if fewest_tokens <= SPECIAL_TOKENS and not told else ()
-    return (*special, *range_notes(kernel.id, kernel.evidence, tokens=(fewest_tokens, most_tokens)))

@@ -73,8 +73,7 @@ def gemm_kernel(
         activation_bytes=ACTIVATION_BYTES[number_format], launch_s=launch_s,
         stream_bytes_per_s=choice.number("stream_bytes_per_s"), mma_flop_per_s=choice.number("mma_flop_per_s"),
         sms=gpu.hardware.sms, k_chain_s=choice.number("k_chain_s"), ragged=choice.number("ragged"),
-        large_tile_rows=int(choice.number("large_tile_rows", 128)), row_pad=int(choice.number("row_pad", 1)),
-        overlap=choice.number("overlap", 2.5),
+        row_pad=int(choice.number("row_pad", 1)), overlap=choice.number("overlap", 2.5),
         l2_gain=choice.number("l2_gain", 1.0), l2_bytes=gpu.hardware.l2_bytes, static_scales=static_scales,
         evidence=choice.evidence, notes=choice.notes,
     )
@@ -99,9 +98,10 @@ def moe_kernel(
     return MoeKernel(
         id=choice.entry.id, version=choice.entry.version, weight_dtype=weight_dtype, launch_s=choice.number("launch_s"),
         stream_bytes_per_s=choice.number("stream_bytes_per_s"), mma_flop_per_s=choice.number("mma_flop_per_s"),
-        token_s_per_byte=choice.number("token_s_per_byte"), expert_s=choice.number("expert_s"),
+        token_s_per_byte=choice.number("token_s_per_byte"), row_s_per_byte=choice.number("row_s_per_byte"),
+        expert_s=choice.number("expert_s"), local_expert_s=choice.number("local_expert_s"),
         k_chain_s=choice.number("k_chain_s"), one_token=choice.number("one_token", 1.0),
-        two_tokens=choice.number("two_tokens", 1.0), evidence=choice.evidence, notes=choice.notes,
+        fade_tokens=choice.number("fade_tokens", 1.0), evidence=choice.evidence, notes=choice.notes,
     )
 
 

@@ -44,19 +44,19 @@ def sparse_time(
 ) -> KernelTime:
     """Seconds of one sparse attention layer; `heads` are those of one GPU.
 
-    wave:   t = launch + wave ceil(B q / width) * ceil(heads / 64) * min(top_k, S) / 2048
+    wave:   t = launch + wave ceil(B q / width) * ceil(heads / 64) * top_k / 2048, also where the context is shorter
     affine: t = launch + seq B + token B q + (seq' B + token' B q) S
 
     Measured at 64 heads and top-k 2048; proportional work elsewhere is an assumption.
     """
     b = np.asarray(batch, dtype=float)
-    s = np.asarray(context_tokens, dtype=float)
     tokens = b * np.asarray(query_len, dtype=float)
     launch = np.asarray(kernel.launch_s)
     if kernel.form == "affine":
-        fetched = (kernel.seq_s_per_context_token * b + kernel.token_s_per_context_token * tokens) * s
+        fetched = (kernel.seq_s_per_context_token * b + kernel.token_s_per_context_token * tokens) * context_tokens
         fixed = launch + kernel.seq_s * b + kernel.token_s * tokens
         return KernelTime(time_s=fixed + fetched, parts={"memory": fetched, "launch": fixed})
-    work = np.ceil(heads / HEADS_PER_TOKEN) * np.minimum(top_k, s) / MEASURED_TOP_K
+    # a context shorter than top_k is padded: the tables show the same time from 4 tokens to 200,000
+    work = np.ceil(heads / HEADS_PER_TOKEN) * np.asarray(top_k, dtype=float) / MEASURED_TOP_K
     fetched = kernel.wave_s * ceil_div(tokens, kernel.width_tokens) * work
     return KernelTime(time_s=launch + fetched, parts={"memory": fetched, "launch": launch})

@@ -56,12 +56,16 @@ class KernelTime:
 
 
 def range_notes(kernel_id: str, evidence: Evidence, **used: tuple[float, float]) -> tuple[Note, ...]:
-    """Warnings for axes on which a query, from lowest to highest value, leaves the range of the kernel's fit."""
-    notes = []
+    """One warning where a query, from lowest to highest value of each axis, leaves the shapes of the kernel's fit."""
+    outside = []
     for axis, (lowest, highest) in used.items():
         low, high = evidence.fitted_range.get(axis, (0.0, float("inf")))
         if lowest < low or highest > high:
-            asked = f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
-            notes.append(Note("outside-fitted-range", f"{kernel_id}: {axis} {asked} is outside the range of its fit, "
-                                                      f"{low:g} to {high:g}"))
-    return tuple(notes)
+            outside.append(f"{axis} {_span(lowest, highest)} (fitted {_span(low, high)})")
+    if not outside:
+        return ()
+    return (Note("outside-fitted-range", f"{kernel_id} is priced outside the shapes of its fit: {', '.join(outside)}"),)
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.select import (
@@ -26,26 +26,44 @@ from specplan.planner.models.architecture import (
     RecurrentMixer,
     SoftmaxAttention,
 )
+from specplan.planner.models.matrices import ffn_matrices, local_heads, mixer_matrices, split
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.ggml import ggml_law
 
 
 class KernelUsed(NamedTuple):
-    """One kernel entry that a pass is priced with."""
+    """One kernel entry that a pass is priced with. `shapes` are the lowest and highest of what the model asks of it."""
 
     family: str
     id: str
     version: str
     evidence: Evidence
     notes: tuple[Note, ...]
+    shapes: Mapping[str, tuple[float, float]] = {}
 
 
 def kernels_used(model: Model, deployment: Deployment) -> list[KernelUsed]:
     """Every distinct kernel entry of one pass of `model`, in the order in which layers meet them."""
     found: dict[tuple[str, str, str], KernelUsed] = {}
     for used in _all(model, deployment):
-        found.setdefault((used.family, used.id, used.version), used)
+        name = (used.family, used.id, used.version)
+        found[name] = used._replace(shapes=_joined(found[name].shapes, used.shapes)) if name in found else used
     return list(found.values())
+
+
+def _joined(
+    one: Mapping[str, tuple[float, float]], other: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    joined = dict(one)
+    for axis, (low, high) in other.items():
+        lowest, highest = joined.get(axis, (low, high))
+        joined[axis] = (min(lowest, low), max(highest, high))
+    return joined
+
+
+def _used(family: str, kernel: Any, **shapes: float) -> KernelUsed:
+    return KernelUsed(family, kernel.id, kernel.version, kernel.evidence, kernel.notes,
+                      {axis: (float(size), float(size)) for axis, size in shapes.items()})
 
 
 def _all(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
@@ -56,16 +74,30 @@ def _all(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
         return
     for group in model.groups:
         yield from _mixer_kernels(group.layer.mixer, deployment)
-        if isinstance(group.layer.ffn, MoeFfn):
-            gated = group.layer.ffn.matrices == 3
-            moe = moe_kernel(gpu, engine, weight_dtype=weights.experts, gated=gated)
-            yield KernelUsed("moe", moe.id, moe.version, moe.evidence, moe.notes)
-    for dtype in dict.fromkeys((weights.ffn, weights.attention, weights.lm_head)):
+        ffn = group.layer.ffn
+        if isinstance(ffn, MoeFfn):
+            moe = moe_kernel(gpu, engine, weight_dtype=weights.experts, gated=ffn.matrices == 3)
+            yield _used("moe", moe, hidden=ffn.latent_hidden or model.hidden, intermediate=ffn.intermediate,
+                        experts=ffn.experts, top_k=ffn.top_k, tp=max(1, deployment.tp // deployment.ep),
+                        ep=deployment.ep)
+    for dtype, n, k in _matrices(model, deployment):
         gemm = gemm_kernel(gpu, engine, weight_dtype=dtype, static_scales=weights.static_scales)
-        yield KernelUsed(f"gemm {dtype}", gemm.id, gemm.version, gemm.evidence, gemm.notes)
+        yield _used(f"gemm {dtype}", gemm, n=n, k=k)
     if deployment.tp > 1:
-        ring = allreduce_kernel(gpu, engine, gpus=deployment.tp)
-        yield KernelUsed(f"allreduce x{deployment.tp}", ring.id, ring.version, ring.evidence, ring.notes)
+        yield _used(f"allreduce x{deployment.tp}", allreduce_kernel(gpu, engine, gpus=deployment.tp))
+
+
+def _matrices(model: Model, deployment: Deployment) -> Iterator[tuple[str, int, int]]:
+    """Weight format, N and K of the matrices on one GPU, in the order ffn, attention, head."""
+    weights, found = model.weights, set()
+    for group in model.groups:
+        mixer = mixer_matrices(group.layer.mixer, model.hidden, deployment.attention_tp)
+        ffn = ffn_matrices(group.layer.ffn, model.hidden, deployment.tp)
+        found |= {(weights.ffn, matrix.n, matrix.k) for matrix in ffn}
+        found |= {(weights.attention, matrix.n, matrix.k) for matrix in mixer}
+    head = (weights.lm_head, split(model.vocab, deployment.tp), model.hidden)
+    order = (weights.ffn, weights.attention, weights.lm_head)
+    yield from sorted({*found, head}, key=lambda item: (order.index(item[0]), item))
 
 
 def _ggml_laws(model: Model, deployment: Deployment) -> Iterator[KernelUsed]:
@@ -86,20 +118,20 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
     if isinstance(mixer, SoftmaxAttention):
         override = deployment.attention_kernel
         kernel = attention_kernel(gpu, engine, head_dim=mixer.head_dim, kv_dtype=kv_dtype, override=override)
-        family = f"attention head {mixer.head_dim} {kv_dtype}"
-        yield KernelUsed(family, kernel.id, kernel.version, kernel.evidence, kernel.notes)
+        yield _used(f"attention head {mixer.head_dim} {kv_dtype}", kernel)
     elif isinstance(mixer, CompressedAttention):
         mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
         reason = f"{mla.id} was fitted to MLA; here it prices DeepSeek-V4's compressed attention, token by token"
         notes = (*mla.notes, Note("compressed-attention-prior", reason))
         yield KernelUsed("mla", mla.id, mla.version, prior_evidence(mla.evidence, reason), notes)
+    elif isinstance(mixer, LatentAttention) and mixer.index is not None and kv_dtype != "fp8":
+        sparse = sparse_kernel(gpu, engine)
+        yield _used("sparse", sparse)
     elif isinstance(mixer, LatentAttention):
         mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
-        yield KernelUsed("mla", mla.id, mla.version, mla.evidence, mla.notes)
-        if mixer.index is not None:
-            sparse = sparse_kernel(gpu, engine)
-            yield KernelUsed("sparse", sparse.id, sparse.version, sparse.evidence, sparse.notes)
+        yield _used("mla", mla, heads=local_heads(mixer.query_heads, deployment.attention_tp))
     elif isinstance(mixer, RecurrentMixer):
+        heads = local_heads(mixer.value_heads, deployment.attention_tp)
         for verify in (False, True):
             state = recurrent_kernel(gpu, engine, kind=mixer.kind, verify=verify)
-            yield KernelUsed("state", state.id, state.version, state.evidence, state.notes)
+            yield _used("state of a verify pass" if verify else "state", state, heads=heads)

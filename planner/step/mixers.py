@@ -113,10 +113,16 @@ def _mla(
 def _picked(
     mixer: LatentAttention, index: SparseIndex, deployment: Deployment, heads: int, work: Tokens
 ) -> KernelTime:
-    """Sparse MLA: with one token the decode kernel over top_k picks, with more one CTA per token (steps in B*q)."""
-    context = np.minimum(work.context_tokens, index.top_k)
-    one = _mla(mixer, deployment, heads, work.batch, context, np.ones(()))
-    many = sparse_time(
+    """Sparse MLA: each token reads its own picks, by one kernel for plain and verify passes.
+
+    An fp8 cache goes to a decode kernel that takes every token as a sequence of its own; a bf16 cache to one CTA per
+    token (vLLM, v1/attention/backends/mla/flashmla_sparse.py; SGLang, layers/attention/nsa_backend.py: verify passes
+    take `nsa_decode_impl`).
+    """
+    if deployment.kv_dtype == "fp8":
+        tokens = work.batch * work.query_len
+        return _mla(mixer, deployment, heads, tokens, np.minimum(work.context_tokens, index.top_k), np.ones(()))
+    return sparse_time(
         sparse_kernel(deployment.gpu, deployment.path.engine),
         batch=work.batch,
         query_len=work.query_len,
@@ -124,9 +130,6 @@ def _picked(
         heads=heads,
         top_k=index.top_k,
     )
-    single = work.query_len <= 1
-    parts = {name: np.where(single, one.parts.get(name, 0.0), part) for name, part in many.parts.items()}
-    return KernelTime(time_s=np.where(single, one.time_s, many.time_s), parts=parts)
 
 
 def _compressed(

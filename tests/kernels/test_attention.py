@@ -147,7 +147,7 @@ def split_rule(tasks: int, blocks: int, sms: int, cap: int) -> int:
 @settings(max_examples=300, deadline=None)
 def test_tabulated_splits_are_the_rule(tasks: int, context: int, sms: int, cap: int) -> None:
     kernel = dataclasses.replace(attention_kernel(load_gpu("h200-sxm"), "vllm", head_dim=128, kv_dtype="bf16"),
-                                 sms=sms, split_cap=cap, kv_block_tokens=128)
+                                 sms=sms, split_cap=cap, kv_block_tokens=128, split_margin=0.0)
     found = kv_splits(kernel, np.array(float(tasks)), np.array(float(context)), np.array(1.0))
     assert float(found) == split_rule(tasks, math.ceil(context / 128), sms, cap)
 
@@ -228,11 +228,12 @@ def test_a100_fa2_peers_md_1_2(rows: int, measured: float) -> None:
     assert us(kernel, 8, 16384, rows, l2_warm=True) == pytest.approx(measured, rel=0.12)
 
 
-def test_far_range_is_bounded_by_bandwidth_kernel_fits_md_2(h200: GpuProfile, b200: GpuProfile) -> None:
-    # one sequence of a million tokens with 8 KV heads: 1032 us on H200, 760 us on B200
-    for gpu, expected in ((h200, 1032), (b200, 760)):
+def test_a_million_tokens_are_read_as_fast_as_many_sequences(h200: GpuProfile, b200: GpuProfile) -> None:
+    # 4.3 GB of bf16 KV. The largest caches of vLLM's tables, 2 to 8 GB in many sequences, are read at these medians
+    for gpu, bytes_per_s in ((h200, 4.32e12), (b200, 7.08e12)):
         kernel = attention_kernel(gpu, "vllm", head_dim=128, kv_dtype="bf16")
-        assert us(kernel, 1, 2**20, 8, kv_heads=8) == pytest.approx(expected, rel=0.05)
+        kv = 2**20 * 8 * 2 * 128 * 2
+        assert us(kernel, 1, 2**20, 8, kv_heads=8) == pytest.approx(kv / bytes_per_s * MICRO, rel=0.06)
 
 
 def test_cold_cache_is_slower_than_the_l2_warm_tables_kernel_fits_md_0(h200: GpuProfile, b200: GpuProfile) -> None:

@@ -60,16 +60,17 @@ h100, b200, l40s, a100 = (load_gpu(name) for name in ("h100-sxm", "b200-sxm", "l
 SMOOTH: dict[str, tuple[Price, Any]] = {
     "gemm k_chain": (gemm, gemm_kernel(h100, "vllm", weight_dtype="bf16")),
     "gemm k_chain padded": (gemm, gemm_kernel(a100, "vllm", weight_dtype="bf16")),
-    "trtllm-gen": (attention, attention_kernel(b200, "vllm", head_dim=128, kv_dtype="bf16")),
-    "trtllm-gen fp8": (attention, attention_kernel(b200, "trtllm", head_dim=64, kv_dtype="fp8")),
     "xqa": (attention, attention_kernel(h100, "trtllm", head_dim=128, kv_dtype="bf16")),
-    "mla": (mla, mla_kernel(h100, "sglang", kv_dtype="bf16")),
     "moe": (moe, moe_kernel(h100, "vllm", weight_dtype="bf16")),
     "kda": (recurrent, recurrent_kernel(h100, "vllm", kind="kda", verify=True)),
     "dsa": (sparse, sparse_kernel(h100, "sglang")),
     "hca": (sparse, sparse_kernel(h100, "vllm", kind="hca")),
 }
+# Waves of tiles, and splits of the KV: one more sequence can mean fewer splits to join.
 STEPPED: dict[str, tuple[Price, Any]] = {
+    "trtllm-gen": (attention, attention_kernel(b200, "vllm", head_dim=128, kv_dtype="bf16")),
+    "trtllm-gen fp8": (attention, attention_kernel(b200, "trtllm", head_dim=64, kv_dtype="fp8")),
+    "mla": (mla, mla_kernel(h100, "sglang", kv_dtype="bf16")),
     "gemm tile_wave": (gemm, gemm_kernel(h100, "vllm", weight_dtype="fp8")),
     "fa3": (attention, attention_kernel(h100, "vllm", head_dim=128, kv_dtype="bf16")),
     "fa2": (attention, attention_kernel(a100, "vllm", head_dim=128, kv_dtype="bf16")),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.attention import AttentionKernel, attention_time
 from specplan.planner.kernels.attention_kernel import kv_splits
-from specplan.planner.kernels.gemm import GemmKernel, gemm_time
 from specplan.planner.kernels.mla import MlaKernel, mla_time
 from specplan.planner.kernels.moe import MoeKernel, moe_time
 from specplan.planner.kernels.profile import load_gpu
@@ -107,27 +106,26 @@ def test_latent_splits_fill_the_sms_by_hand(latent: MlaKernel) -> None:
         return float(mla_time(split, batch=batch, context_tokens=context, query_len=1, heads=128).time_s) * MICRO
 
     # 128 heads are two CTAs of 64 rows a sequence; 10 sequences: 5 splits of ceil(64 / 5) = 13 blocks on 100 SMs
-    assert us(10, 8192) == pytest.approx(10 + 13 * 0.01 + 128 * 0.05 + 2 + 0.5)
-    assert us(100, 8192) == pytest.approx(10 + 2 * (64 * 0.01 + 128 * 0.05))
+    assert us(10, 8192) == pytest.approx(10 + 13 * 0.01 + 64 * 0.05 + 2 + 0.5)
+    assert us(100, 8192) == pytest.approx(10 + 2 * (64 * 0.01 + 64 * 0.05))
 
 
-def test_one_and_two_tokens_have_factors_of_their_own(experts: MoeKernel) -> None:
-    special = dataclasses.replace(experts, one_token=0.8, two_tokens=1.2)
+def test_few_tokens_have_a_path_of_their_own_that_fades(experts: MoeKernel) -> None:
+    special = dataclasses.replace(experts, one_token=0.8, fade_tokens=2.0)
 
     def us(kernel: MoeKernel) -> Array:
-        return moe_time(kernel, tokens=np.array([1, 2, 3, 64]), hidden=1024, intermediate=512, experts=64, top_k=4,
+        return moe_time(kernel, tokens=np.array([1, 3, 64]), hidden=1024, intermediate=512, experts=64, top_k=4,
                         skew=1.0, weight_bytes=2.0).time_s * MICRO
 
-    assert us(special) / us(experts) == pytest.approx([0.8, 1.2, 1.0, 1.0])
+    assert us(special) / us(experts) == pytest.approx([0.8, 1 - 0.2 / np.e, 1.0])
 
 
-def test_larger_tiles_beyond_256_rows_by_hand(linear: GemmKernel) -> None:
-    kernel = dataclasses.replace(linear, form="tile_wave", large_tile_rows=256, stream_bytes_per_s=1e30)
+def test_experts_that_a_gpu_holds_and_rows_that_it_receives_by_hand(experts: MoeKernel) -> None:
+    def us(kernel: MoeKernel) -> float:
+        return float(moe_time(kernel, tokens=8, hidden=1024, intermediate=512, experts=64, top_k=4, ep=2,
+                              skew=1.0, weight_bytes=2.0).time_s) * MICRO
 
-    def us(rows: int) -> float:
-        return float(gemm_time(kernel, rows=rows, n=8192, k=8192).time_s) * MICRO
-
-    wave = 100 * 2 * 256 * 128 * 8192 / 1e14 * MICRO
-    assert us(257) == pytest.approx(3 + 2 * wave)       # 2 row tiles of 64: 128 CTAs on 100 SMs
-    assert us(257) == us(512)
-    assert us(256) == pytest.approx(3 + 2 * wave / 2)   # 128 x 128
+    held = dataclasses.replace(experts, local_expert_s=2e-6)
+    assert us(held) - us(experts) == pytest.approx(32 * 2)
+    moved = dataclasses.replace(experts, row_s_per_byte=1e-9)
+    assert us(moved) - us(experts) == pytest.approx(4 * 16 * 1024 * 1e-3)
