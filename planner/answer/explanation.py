@@ -171,6 +171,7 @@ def _op_lines(plan: Plan, value: DrafterValue, row: int, step_s: float) -> list[
     lines = [_op_line("verify", op, value, row, 1.0, step_s) for op in value.step.verify_ops]
     passes = _at(value.step.drafting.passes, value, row)
     lines += [_op_line("draft", op, value, row, passes, step_s) for op in value.step.drafting.pass_ops if passes]
+    lines += [_op_line("draft", op, value, row, 1.0, step_s) for op in value.step.drafting.first_ops if passes]
     lines += _fixed(plan, value, row, step_s, sum(line.time_s for line in lines if line.stage == "draft"))
     return _merged(lines)
 
