@@ -47,6 +47,8 @@ class Workload:
     objective: str
     input_tokens: float | None
     output_tokens: float | None
+    engine_named: str       # as asked; `engine` is generic where it has no costs of its own
+    engine_version: str | None      # as asked; None: the newest known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
