@@ -112,6 +112,8 @@ def _emit(answer: Answer, engine: str, output: Path | None) -> None:
         Note("other-engine", f"planned with the kernels and fixed costs of {planned} ({answer.workload.engine_path}), "
                              f"not of {asked}{hint}")
     ]
+    if answer.schedule is not None and answer.schedule.smoother is not None:
+        other.append(Note("smoother-schedule", answer.schedule.smoother.finding))
     written = write_configuration(answer.deployment, name, release, first=other)
     slo = answer.load.slo if answer.load is not None else None
     if slo is not None and not slo.met:

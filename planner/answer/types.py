@@ -144,6 +144,18 @@ class ScheduleAnswer:
     off_from_batch: int | None  # from here on plain decoding beats every tier
     off_advantage: float
     finding: str
+    smoother: SmootherAnswer | None = None      # where D rises with the batch: a table that only falls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmootherAnswer:
+    """D only falls as the batch grows; the finding says what that costs against the shortest table."""
+
+    tiers: tuple[Tier, ...]
+    mean_cost: float
+    worst_cost: float
+    worst_cost_batch: int
+    finding: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,8 @@ def _reasons(answer: Answer) -> list[str]:
     if answer.schedule is not None:
         tiers = ", ".join(f"{tier.first} to {tier.last}: D = {tier.draft_len}" for tier in answer.schedule.tiers)
         found.append(f"by batch with {answer.schedule.drafter}: {tiers}; {answer.schedule.finding}")
+        if answer.schedule.smoother is not None:
+            found.append(answer.schedule.smoother.finding)
     return found
 
 
