@@ -7,7 +7,8 @@ Their kernels unpack the weights for every row, so a verify pass of q rows never
 
 Metal reads a share of the weights again for each row: verify = memory * (1 + reread * (rows - 1)). A power cap slows
 the row part as 1/P and leaves memory alone. The cache is read once per sequence, slowly where it is quantised, and
-each further row adds a little. Values by device, architecture and format are data (data/ggml.yaml).
+each further row adds a little; where flash attention runs on tensor cores (NVIDIA from Turing on), 16-bit caches stream
+and the rows G*q of a sequence share the read. Values by device, architecture and format are data (data/ggml.yaml).
 
 Beyond 8 rows llama.cpp on CUDA leaves these kernels (mul_mat_vec_q) for tiles on the int8 tensor cores (mul_mat_q):
 
@@ -60,6 +61,8 @@ class GgmlLaw:
     kv_bandwidth_share: float
     kv_least_bytes: float
     kv_row: float
+    kv16_bandwidth_share: float
+    kv16_row: float
     power_exponent: float
     tiled_from_rows: float
     tiled_bandwidth: float
@@ -154,8 +157,11 @@ def cache_time(
         memory = state * (1.0 + query_len) / (law.bandwidth_share * bandwidth)
         return KernelTime(time_s=memory, parts={"memory": memory})
     element = max(BYTES_PER_KV[kv_dtype], law.kv_least_bytes)
-    once = batch * _elements(mixer, context) * element / (law.kv_bandwidth_share * bandwidth)
-    total = once * (1.0 + law.kv_row * (query_len - 1.0))
+    share, rows, row = law.kv_bandwidth_share, query_len, law.kv_row
+    if isinstance(mixer, SoftmaxAttention) and element >= 2.0 and int8_tensor_flop_per_s(hardware) is not None:
+        share, rows, row = law.kv16_bandwidth_share, query_len * mixer.query_heads / mixer.kv_heads, law.kv16_row
+    once = batch * _elements(mixer, context) * element / (share * bandwidth)
+    total = once * (1.0 + row * (rows - 1.0))
     return KernelTime(time_s=total, parts={"memory": once, "tensor": total - once})
 
 

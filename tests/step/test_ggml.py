@@ -67,6 +67,19 @@ def test_many_rows_run_on_tiles_of_the_tensor_cores_llama_cpp_7860_8062_7676(
     assert rows / seconds == pytest.approx(tokens_per_s, rel=0.2)
 
 
+@pytest.mark.parametrize(("gpu", "query_len", "tokens_per_s"), [
+    ("rtx-4090", 1, 102.76), ("rtx-3090", 2, 170.31), ("rtx-3090", 4, 303.46), ("rtx-3090", 8, 439.54),
+    ("rtx-3090", 16, 874.15), ("rtx-3090", 32, 1194.99),
+])
+def test_a_long_16_bit_cache_is_read_once_for_all_rows_llama_cpp_17505(
+    gpu: str, query_len: int, tokens_per_s: float
+) -> None:
+    """Llama-3-8B Q4_0 behind 32768 cached tokens, llama-bench by microbatch size: 4.3 GB of cache."""
+    model = with_dtypes(load_model("llama-3.1-8b"), "q4_0")
+    ops = forward_pass(model, deployed(gpu), tokens(1.0, query_len, 33_024.0))
+    assert query_len / float(total_s(ops)) == pytest.approx(tokens_per_s, rel=0.25)
+
+
 @pytest.mark.parametrize("gpu", ["rtx-4090", "a10g", "p40", "v100-sxm2-32", "rx-7900-xtx", "m3-ultra"])
 def test_more_rows_never_take_less_and_a_price_per_row_ends_where_tiles_begin(gpu: str) -> None:
     hardware = load_gpu(gpu).hardware
