@@ -11,6 +11,7 @@ from specplan.planner.answer import explain, recommend
 from specplan.planner.answer.pareto import pareto_of
 from specplan.planner.answer.report_facts import report_facts
 from specplan.planner.answer.resolve import Question, resolve
+from specplan.planner.answer.ways import ways_of
 from specplan.planner.config.load import load_config
 from specplan.planner.decide.grid import step_grid
 from specplan.planner.kernels.profile import load_gpu
@@ -79,6 +80,25 @@ def test_points_and_reports_on_measurements_are_the_answer_on_measurements(quest
             rates = {row.draft_len: row.tokens_per_s_per_user for row in cell.candidates}
             rate = cell.off.tokens_per_s_per_user if point.draft_len is None else rates[point.draft_len]
             assert point.tokens_per_s_per_user == pytest.approx(rate, rel=1e-12)
+
+
+def test_a_slow_machine_queues_as_a_fast_one_but_longer() -> None:
+    """Plain decoding twice as slow: all times of the replica double, and how much they vary stays."""
+    workload = {"batch": [1], "context_tokens": 2000, "input_tokens": 1500, "output_tokens": 500, "request_rate": 1.0,
+                "lengths": {"input_variation": 0.5}}
+    asked = MEASURED | {"workload": workload, "observations": []}
+    plain = recommend(asked).off.step_s
+
+    def off(observations: list[dict[str, Any]]) -> Any:
+        question = resolve(load_config(asked | {"observations": observations}))
+        assert question.load is not None
+        return ways_of(question, question.load)[0].replica
+
+    one = off([])
+    two = off([{"mechanism": "off", "batch": 1, "context_tokens": 2000, "step_s": 2 * plain}])
+    assert two.prefill_s / one.prefill_s == pytest.approx(2.0, rel=0.05)
+    assert two.step_s[0] / one.step_s[0] == pytest.approx(two.prefill_s / one.prefill_s)
+    assert two.prefill_variation == pytest.approx(one.prefill_variation)
 
 
 @pytest.mark.parametrize("target", ["llama-3.1-8b", "qwen3.6-35b-a3b-nvfp4"])
