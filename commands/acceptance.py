@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from specplan.commands.options import Gpu, Json, ModelFile, load, print_facts, print_json, print_rows, write_text
+from specplan.commands.options import Gpu, Json, ModelFile, load, print_facts, print_json, write_text
 
 acceptance_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Read, look up and plan the acceptance of drafted tokens."
@@ -51,13 +51,20 @@ def list_curves(
     mechanism: Annotated[str | None, typer.Option(help="Only this mechanism.")] = None,
     domain: Annotated[str | None, typer.Option(help="Only this kind of text.")] = None,
     target: Annotated[str | None, typer.Option(help="Only targets with this in their name.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every curve, not an overview.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the published curves that ship with specplan."""
+    """List the published curves that ship with specplan: an overview, or those asked for."""
     from specplan.planner.acceptance.library import curve_line, find_curves
+    from specplan.planner.output.catalog import curve_list, curve_overview
 
-    curves = find_curves(mechanism=mechanism, domain=domain, target=target)
-    print_rows([curve_line(curve) for curve in curves], as_json=as_json)
+    curves = [curve_line(curve) for curve in find_curves(mechanism=mechanism, domain=domain, target=target)]
+    if as_json:
+        print_json(curves)
+    elif everything or mechanism or domain or target:
+        typer.echo(curve_list(curves))
+    else:
+        typer.echo(curve_overview(curves))
 
 
 @acceptance_app.command("show", epilog="Example: specplan acceptance show golden-glm5.2_mtp-thinking_on")

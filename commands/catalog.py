@@ -13,6 +13,7 @@ from specplan.commands.options import (
     print_facts,
     print_rows,
 )
+from specplan.planner.messages import InputError, nearest
 
 profiles_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="GPU profiles that ship with specplan.")
 models_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Model presets that ship with specplan.")
@@ -31,15 +32,30 @@ def profiles_list(as_json: Json = False) -> None:
     print_rows(rows, as_json=as_json)
 
 
-@profiles_app.command("show", epilog="Example: specplan profiles show h200-sxm")
+@profiles_app.command("show", epilog="Example: specplan profiles show h200-sxm --kernel fa3")
 def profiles_show(
-    name: Annotated[str, typer.Argument(help="Name or path.", autocompletion=gpu_names_starting)], as_json: Json = False
+    name: Annotated[str, typer.Argument(help="Name or path.", autocompletion=gpu_names_starting)],
+    kernel: Annotated[str | None, typer.Option(metavar="ID", help="Kernels with this in their name, whole.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everything, parameters and sources included.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show a GPU's hardware and kernels, with errors and sources."""
+    """Show a GPU's hardware and kernels with their errors; JSON holds everything."""
     from specplan.planner.kernels.profile import load_gpu
     from specplan.planner.kernels.summary import gpu_summary
+    from specplan.planner.output.catalog import gpu_overview, kernel_names, kernels_named
 
-    print_facts(gpu_summary(load_gpu(name, allow_preliminary=True)), as_json=as_json)
+    facts = gpu_summary(load_gpu(name, allow_preliminary=True))
+    if kernel is not None:
+        found = kernels_named(facts, kernel)
+        if not found:
+            known = kernel_names(facts)
+            hint = nearest(kernel, known) or f"; it has {', '.join(known) or 'none of its own'}"
+            raise InputError(f"--kernel: {facts['name']} has no kernel '{kernel}'{hint}")
+        print_facts(found, as_json=as_json)
+    elif everything or as_json:
+        print_facts(facts, as_json=as_json)
+    else:
+        typer.echo(gpu_overview(facts))
 
 
 @models_app.command("list", epilog="Example: specplan models list --json")

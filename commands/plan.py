@@ -95,19 +95,26 @@ def recommend(
 
 
 def _emit(answer: Answer, engine: str, output: Path | None) -> None:
-    """Write what the answer recommends in an engine's own words; stdout carries nothing else."""
+    """Write what the answer recommends in an engine's own words; stdout carries nothing else.
+
+    Without a version, for the engine planned with, that of the plan.
+    """
     from specplan.planner.engines.dialects import canonical_name, write_configuration
     from specplan.planner.messages import Note
 
     if answer.recommendation.speculate is None or answer.deployment is None:
         raise InputError("acceptance is not known, so there is no recommendation to write; give `acceptance:`")
     name, _, version = engine.partition(":")
-    asked, planned = canonical_name(name), answer.workload.engine
+    asked, planned, named = canonical_name(name), answer.workload.engine, canonical_name(answer.workload.engine_named)
+    release = version or (answer.workload.engine_version if asked == named else None)
+    hint = "" if asked == named else f": give `engine: {name}` to plan for it"
     other = [] if asked == canonical_name(planned) else [
         Note("other-engine", f"planned with the kernels and fixed costs of {planned} ({answer.workload.engine_path}), "
-                             f"not of {asked}: give `engine: {name}` to plan for it")
+                             f"not of {asked}{hint}")
     ]
-    written = write_configuration(answer.deployment, name, version or None, first=other)
+    if answer.schedule is not None and answer.schedule.smoother is not None:
+        other.append(Note("smoother-schedule", answer.schedule.smoother.finding))
+    written = write_configuration(answer.deployment, name, release, first=other)
     slo = answer.load.slo if answer.load is not None else None
     if slo is not None and not slo.met:
         typer.echo(f"note: {slo.finding}", err=True)

@@ -20,7 +20,8 @@ from specplan.microbench.measurements import Environment
 from specplan.planner.config.local_gpu import PROFILE_OF_DEVICE
 from specplan.planner.messages import InputError, MissingError
 
-INSTALL = "pip install 'specplan[gpu]'"
+INSTALL = "pip install -e '.[gpu]' in the checkout of specplan"
+CUDA_TORCH = "pip install --force-reinstall torch"      # where the wheel of the package index is the CUDA build: Linux
 
 ARCH_OF_CAPABILITY: Mapping[str, str] = {
     "8.0": "ampere", "8.6": "ampere-ga102", "8.9": "ada", "9.0": "hopper", "10.0": "blackwell",
@@ -60,7 +61,7 @@ def find_device(wanted: str | None) -> Literal["cuda", "cpu"]:
     if torch.cuda.is_available():
         return "cuda"
     if torch.version.cuda is None:
-        why = f"this torch ({torch.__version__}) is built without CUDA: {INSTALL}"
+        why = f"this torch ({torch.__version__}) is built without CUDA: {CUDA_TORCH} brings the CUDA build on Linux"
     else:
         why = "no CUDA device is visible (nvidia-smi, CUDA_VISIBLE_DEVICES)"
     raise MissingError(f"{why}. `--device cpu` measures this machine's CPU with the same code: a check of the "

@@ -23,7 +23,7 @@ from specplan.planner.messages import InputError, MissingError, nearest
 WHEEL = "aiconfigurator-core"
 VERSION = "0.12.0"
 LICENCE = "Apache-2.0, Copyright NVIDIA Corporation"
-INSTALL = "pip install 'specplan[silicon]'"
+INSTALL = "pip install -e '.[silicon]' in the checkout of specplan"
 
 SYSTEMS: dict[str, str] = {
     # profile name -> folder of the wheel

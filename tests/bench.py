@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from specplan.planner.decide.grid import step_grid
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.models.drafters import load_drafter
 from specplan.planner.models.reader import load_model, model_names
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import engine_path
-from specplan.planner.step.grid import step_grid
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = "examples/llama-3.3-70b-h200.yaml"

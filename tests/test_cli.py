@@ -247,6 +247,14 @@ def test_the_profiles_of_the_reference_and_of_community_sweeps_ship() -> None:
     assert len(names) >= 50
 
 
+@pytest.mark.parametrize(("example", "starred"), [("gpt-oss-120b-b200.yaml", True), ("llama-3.1-8b-h100.yaml", False)])
+def test_explain_speaks_of_stars_where_there_are_some(example: str, starred: bool) -> None:
+    """trtllm-gen changes to larger tiles at 8, 16, 32 and 64 rows; FA3 has one of 128."""
+    text = run("explain", "-m", str(ROOT / "examples" / example), "--batch", "8", "--context", "8k").stdout
+    table = text.partition("over D")[2]
+    assert ("takes a larger tile, or one more" in table) == (" 1* " in table) == starred
+
+
 def test_explain_shows_each_op_of_one_step() -> None:
     example = ROOT / "examples" / "llama-3.3-70b-h200.yaml"
     cell = ("--mechanism", "eagle3", "--draft-len", "3", "--batch", "8", "--context", "4k")

@@ -52,6 +52,40 @@ def test_emit_keeps_number_formats_and_groups(
     assert [flag for flag in not_flags if flag in text] == []
 
 
+@pytest.mark.parametrize(("engine", "release"), [
+    ("vllm", "0.11.0"), ("sglang", "0.5.0"), ("trtllm", "1.2.0"), ("llama.cpp", "b9000"), ("lmdeploy", "0.10.0"),
+])
+def test_emit_writes_for_the_release_that_was_planned_for(engine: str, release: str, tmp_path: Path) -> None:
+    """The one in cfg.yaml, or of --engine; a version beside --emit comes first, and another engine has its own."""
+    cfg = tmp_path / "cfg.yaml"
+    cfg.write_text(
+        f"target: llama-3.1-8b\ngpu: h100-sxm\nengine: {engine}:{release}\n"
+        "workload: {batch: 1, context_tokens: 2k}\ndrafters: [{mechanism: eagle3, acceptance: {alpha: 0.8}}]\n",
+        encoding="utf-8",
+    )
+    planned = run("recommend", "--model", str(cfg), "--emit", engine).stdout
+    assert f" {release}, written by specplan" in planned
+    assert planned == run("recommend", "--model", str(cfg), "--emit", f"{engine}:{release}").stdout
+    assert " 0.9.9, written" in run("recommend", "--model", str(cfg), "--emit", f"{engine}:0.9.9").stdout
+    other = "sglang" if engine == "vllm" else "vllm"
+    assert f" {release}, written" not in run("recommend", "--model", str(cfg), "--emit", other).stdout
+
+
+def test_a_schedule_that_rises_names_the_one_that_only_falls() -> None:
+    """gpt-oss-120b on one H200: graph sizes make D rise again; the answer and the file say what to take instead."""
+    model = str(ROOT / "planner" / "models" / "presets" / "gpt-oss-120b.json")
+    question = ("--model", model, "--gpu", "h200-sxm", "--batch", "1-256", "--context", "2k", "--engine", "trtllm")
+    schedule = json.loads(run("recommend", *question, "--json").stdout)["schedule"]
+    lengths = [tier["draft_len"] for tier in schedule["tiers"]]
+    assert lengths != sorted(lengths, reverse=True)
+    smoother = [tier["draft_len"] for tier in schedule["smoother"]["tiers"]]
+    assert smoother == sorted(smoother, reverse=True)
+    assert 0 < schedule["smoother"]["worst_cost"] <= 0.08
+    for options in ((), ("--emit", "vllm")):
+        said = " ".join(run("recommend", *question, *options).stdout.replace("#", "").split())
+        assert " ".join(schedule["smoother"]["finding"].split()) in said
+
+
 def test_emit_for_another_engine_says_whose_costs_were_planned_with() -> None:
     other = run("recommend", "--model", EXAMPLE, "--emit", "sglang")
     assert "kernels and fixed costs of vllm" in other.stderr

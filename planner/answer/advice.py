@@ -7,21 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from specplan.planner.answer.plan import Plan
+from specplan.planner.answer.plan import Plan, evaluate
 from specplan.planner.decide.choose import NEAR
-from specplan.planner.decide.value import DrafterValue, drafter_value
+from specplan.planner.decide.value import DrafterValue
 from specplan.planner.messages import Note
 
 
 def adaptive_notes(plan: Plan) -> Iterator[Note]:
     """DSpark drafters with a confidence head: from which batch on verifying only trusted tokens gains over 3 %."""
-    for value in plan.values:
+    for option, value in zip(plan.question.options, plan.values, strict=True):
         if value.drafter.mechanism != "dspark" or value.drafter.adaptive or value.acceptance is None:
             continue
-        adaptive = drafter_value(
-            plan.question.target, plan.question.deployment, replace(value.drafter, adaptive=True), value.acceptance,
-            value.draft_lens, plan.off,
-        )
+        trusting = replace(option, drafter=replace(option.drafter, adaptive=True))
+        adaptive = evaluate(replace(plan.question, options=(trusting,))).values[0]
         fixed, trusted = _best(value), _best(adaptive)
         for index, batch in enumerate(plan.question.batch):
             if trusted[index] > fixed[index] * (1.0 + NEAR) and trusted[index] > 1.0 + NEAR:

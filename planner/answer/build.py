@@ -37,6 +37,8 @@ def build_answer(plan: Plan) -> Answer:
             objective=question.objective,
             input_tokens=question.input_tokens,
             output_tokens=question.output_tokens,
+            engine_named=question.engine_named[0],
+            engine_version=question.engine_named[1],
         ),
         cells=found,
         headline=index,

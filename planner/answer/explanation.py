@@ -13,6 +13,7 @@ from specplan.planner.answer.plan import Plan, evaluate
 from specplan.planner.answer.recommended import OFF, options_named, recommended
 from specplan.planner.answer.resolve import Question
 from specplan.planner.arrays import Array
+from specplan.planner.decide.anchor import Multipliers
 from specplan.planner.decide.choose import cell
 from specplan.planner.decide.value import DrafterValue
 from specplan.planner.kernels.moe import distinct_experts
@@ -171,6 +172,7 @@ def _op_lines(plan: Plan, value: DrafterValue, row: int, step_s: float) -> list[
     lines = [_op_line("verify", op, value, row, 1.0, step_s) for op in value.step.verify_ops]
     passes = _at(value.step.drafting.passes, value, row)
     lines += [_op_line("draft", op, value, row, passes, step_s) for op in value.step.drafting.pass_ops if passes]
+    lines += [_op_line("draft", op, value, row, 1.0, step_s) for op in value.step.drafting.first_ops if passes]
     lines += _fixed(plan, value, row, step_s, sum(line.time_s for line in lines if line.stage == "draft"))
     return _merged(lines)
 
@@ -185,15 +187,21 @@ def _op_line(stage: str, op: Op, value: DrafterValue, row: int, passes: float, s
 
 
 def _fixed(plan: Plan, value: DrafterValue, row: int, step_s: float, draft_ops_s: float) -> list[OpLine]:
-    path = plan.question.deployment.path
+    path, anchoring = plan.question.deployment.path, plan.question.anchoring
     batch = plan.question.batch[0]
+    factors = Multipliers() if anchoring is None else anchoring.of(value.drafter.name)
+    extra = factors.scale * factors.fixed
+    named = {
+        "host_step": path.host_step_s.value * factors.scale,
+        "spec_extra": path.spec_extra_s.value * extra,
+        "per_seq": path.per_seq_s.value * batch * extra,
+    }
     verify_ops_s = sum(_at(op.total_s, value, row) for op in value.step.verify_ops)
     measured = plan.question.options[0].drafter.measured_pass_s is not None
     rest = {
         "measured_minus_ops" if measured else "pass_floor": _at(value.step.draft_s, value, row) - draft_ops_s,
-        "host_step": path.host_step_s.value,
-        "spec_extra": path.spec_extra_s.value,
-        "per_seq": path.per_seq_s.value * batch,
+        **named,
+        "states_and_trees": _at(value.step.overhead_s, value, row) - sum(named.values()),
         "eager_host": _at(value.step.verify_s, value, row) - verify_ops_s,
     }
     return [

@@ -53,6 +53,7 @@ class Question:
     disaggregated: bool = False     # prompts are processed on other GPUs
     load: Load | None = None
     checkpoint_dtypes: tuple[str, str | None] = ("bf16", None)     # weights and KV cache, before `dtypes` changes them
+    engine_named: tuple[str, str | None] = ("vllm", None)       # as asked: name and release; the path may be generic
 
 
 def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Question:
@@ -116,6 +117,7 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
         prefix_hit=config.workload.prefix_hit,
         disaggregated=config.workload.disaggregated,
         load=load,
+        engine_named=(config.engine.name, config.engine.version),
     )
 
 

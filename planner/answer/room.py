@@ -67,12 +67,14 @@ def _what_is_missing(
 ) -> str:
     """What the least demanding cell needs; where a smaller batch would fit, that it is the batch that does not."""
     usable, whole = least.usable_bytes, deployment.gpu.hardware.memory_bytes
+    share, reserve = (deployment.path.constant(name) for name in ("memory_fraction", "memory_reserve_bytes"))
     smaller = any(count for _, count in largest)
     return (
         f"{target.name}{f' at batch {batch}' if smaller else ''} does not fit on {deployment.gpus} x "
         f"{deployment.gpu.name}: weights {least.weights_bytes / 1e9:.1f} GB + cache "
         f"{float(least.cache_bytes) / 1e9:.1f} GB (batch {batch}, context {context}) of {usable / 1e9:.1f} GB usable "
-        f"per GPU ({usable / whole:.0%} of {whole / 1e9:.1f} GB){f'; {_listed(largest)}' if smaller else ''}"
+        f"per GPU ({share:.0%} of {whole / 1e9:.1f} GB, less {reserve / 1e9:.1f} GB of context, activations, graphs)"
+        f"{f'; {_listed(largest)}' if smaller else ''}"
     )
 
 

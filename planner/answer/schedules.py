@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from specplan.planner.answer.plan import Plan, evaluate
-from specplan.planner.answer.types import ScheduleAnswer
+from specplan.planner.answer.types import ScheduleAnswer, SmootherAnswer
 from specplan.planner.decide.choose import gain
-from specplan.planner.decide.schedule import Schedule, schedule, schedule_batches
+from specplan.planner.decide.schedule import Schedule, Smoother, schedule, schedule_batches
 from specplan.planner.decide.value import DrafterValue
 
 
@@ -43,6 +43,18 @@ def schedule_on(dense: Plan) -> ScheduleAnswer | None:
         off_from_batch=best.off_from,
         off_advantage=best.off_advantage,
         finding=_finding(best),
+        smoother=None if best.smoother is None else _smoother(best.smoother),
+    )
+
+
+def _smoother(found: Smoother) -> SmootherAnswer:
+    tiers = ", ".join(f"{tier.first}-{tier.last}: {tier.draft_len}" for tier in found.tiers)
+    cost = f"at most {found.worst_cost:.1%} (batch {found.worst_cost_batch})" if found.worst_cost > 0 else "nothing"
+    return SmootherAnswer(
+        tiers=found.tiers, mean_cost=found.mean_cost, worst_cost=found.worst_cost,
+        worst_cost_batch=found.worst_cost_batch,
+        finding="D rises with the batch where graph sizes, tiles or experts make drafts cheap; a table that only "
+                f"falls, {tiers}, costs {cost} against it",
     )
 
 

@@ -47,6 +47,8 @@ class Workload:
     objective: str
     input_tokens: float | None
     output_tokens: float | None
+    engine_named: str       # as asked; `engine` is generic where it has no costs of its own
+    engine_version: str | None      # as asked; None: the newest known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,18 @@ class ScheduleAnswer:
     worst_loss_batch: int
     off_from_batch: int | None  # from here on plain decoding beats every tier
     off_advantage: float
+    finding: str
+    smoother: SmootherAnswer | None = None      # where D rises with the batch: a table that only falls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmootherAnswer:
+    """D only falls as the batch grows; the finding says what that costs against the shortest table."""
+
+    tiers: tuple[Tier, ...]
+    mean_cost: float
+    worst_cost: float
+    worst_cost_batch: int
     finding: str
 
 

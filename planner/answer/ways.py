@@ -95,7 +95,9 @@ def _replica(plan: Plan, load: Load, step_s: Array, room: float, emitted: float,
     slots = max(1, int(min(batches[-1], room)))
     lengths = plan.off.lengths
     assert lengths is not None
-    fixed = plan.question.deployment.path.constant("prefill_s_per_layer") * plan.question.target.layers
+    anchoring = plan.question.anchoring
+    scale = 1.0 if anchoring is None else anchoring.of("").scale    # the prefill has it already
+    fixed = scale * plan.question.deployment.path.constant("prefill_s_per_layer") * plan.question.target.layers
     prefill = lengths.prefill_s
     rows = load.input_tokens * (1.0 - load.prefix_hit)
     return Replica(

@@ -67,7 +67,8 @@ _FAULT = Rule(
         "been wrong drafters, missing hidden states, bad scales and NaN logits in public reports: tuning D hides the "
         "fault.",
     fix="Check drafter, target, quantisation and template; repeat with repeated text, which should reach D + 1.",
-    source="cases V20 (vllm#41789), V21 (vllm#55605), V38, V61, T03, S14",
+    source="vllm-project/vllm#41789, #55605, #6768; vllm-project/vllm-ascend#15346; NVIDIA/TensorRT-LLM#5146; "
+           "sgl-project/sglang#21272",
     bad=example("server.log", _BAD_LOG), good=("server.log", _GOOD_LOG))
 _IMPOSSIBLE = Rule(
     code="SP702", name="acceptance-impossible", severity="warning",

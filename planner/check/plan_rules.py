@@ -193,13 +193,14 @@ _LOSS = Rule(
     summary="The configured D loses more than --max-loss (1 % unless given) against the planner's best.",
     why="D beyond the point where a further draft pays costs throughput at every step; below it, gain is left.",
     fix="Take the D that is named, or give the planner a measured anchor if you know better.",
-    source="specplan recommend with --model; cases V59, V07, V51", bad=_BAD, good=_GOOD)
+    source="specplan recommend with --model; vllm-project/recipes#967, #839 and GLM/GLM.md", bad=_BAD, good=_GOOD)
 _OFF = Rule(
     code="SP602", name="should-be-off", severity="warning",
     summary="The planner recommends plain decoding at this load.",
     why="Verifying drafts costs more than they bring: large batches, low acceptance or spilled weights.",
     fix="Remove the speculative settings for this deployment.",
-    source="specplan recommend with --model; cases V09, V10, S34", bad=_BAD, good=_GOOD)
+    source="specplan recommend with --model; vllm-project/vllm#12755; HabanaAI/vllm-fork#1264; "
+           "sgl-project/sglang#33083", bad=_BAD, good=_GOOD)
 _TILE = Rule(
     code="SP603", name="tile-edge", severity="note",
     summary="D ends just past a multiple of the attention tile.",

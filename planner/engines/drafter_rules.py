@@ -17,8 +17,8 @@ from specplan.planner.engines.rule import Context, Hit, Rule, at, replace
 from specplan.planner.engines.rule_examples import example
 from specplan.planner.engines.rule_examples import vllm as vllm_command
 
-SMALL_DRAFT_BILLIONS = 1.0      # below it an all-reduce per layer costs more than the shard saves (cases V25 to V28)
-LARGE_DRAFT_SHARE = 0.1         # of the target's parameters (cases V29, T05)
+SMALL_DRAFT_BILLIONS = 1.0      # below it an all-reduce per layer costs more than the shard saves (see SP016)
+LARGE_DRAFT_SHARE = 0.1         # of the target's parameters (the two losses of SP017)
 
 
 def _generation(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
@@ -33,7 +33,7 @@ def _generation(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG
         new = "EAGLE3" if launch.engine == "sglang" else "eagle3"
         edits = () if setting.node.text is None else (replace(setting.node.text, new),)
         yield at(setting, f"'{setting.value}' for the EAGLE-3 drafter {name}: the target's hidden states are skipped, "
-                          "acceptance length stays at 1.00 and nothing is logged (S14)", *edits)
+                          "acceptance length stays at 1.00 and nothing is logged", *edits)
     elif checkpoints.is_eagle(name) and given in {"eagle3", "draft-eagle3"}:
         yield at(setting, f"'{setting.value}' for {name}, which is an EAGLE-1 or -2 drafter by its name")
     elif checkpoints.is_eagle(name) and given == "eagle" and launch.engine == "tensorrt_llm":
@@ -47,7 +47,7 @@ def _positions(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG0
     place = drafter(launch)
     if limit is not None and served is not None and served > limit and place is not None:
         yield at(place, f"this drafter was trained to {limit} positions and {served} tokens are served; beyond "
-                        f"{limit} acceptance collapses (S32)")
+                        f"{limit} acceptance collapses")
 
 
 def _draft_tp(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
@@ -100,7 +100,7 @@ RULES = (
         why="EAGLE for an EAGLE-3 drafter skips the auxiliary hidden states: acceptance length is exactly 1.00, the "
             "server is slower than without speculation, and no error is printed.",
         fix="Name the drafter's generation; --fix does it for EAGLE-3 drafters.",
-        source="sgl-project/sglang pull request 21272 (case S14); TensorRT-LLM "
+        source="sgl-project/sglang#21272; TensorRT-LLM "
                "docs/source/features/speculative-decoding.md ('EAGLE (v1/v2) draft checkpoints are incompatible')",
         bad=example("serve.sh", "python3 -m sglang.launch_server --model-path moonshotai/Kimi-K2.5 "
                                 "--speculative-algorithm EAGLE --speculative-draft-model-path "
@@ -116,7 +116,7 @@ RULES = (
         why="Beyond its trained positions a drafter guesses: acceptance falls towards 1 while its cost stays.",
         fix="Serve less context, take a drafter trained for it, or switch speculation off above the limit.",
         source="vLLM 0.33.0 speculative.py, _maybe_override_draft_max_position_embeddings (2048 for "
-               "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B); SpecForge configs; case S32",
+               "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B); SpecForge configs; sgl-project/sglang#6783",
         bad=vllm_command('{"method": "eagle3", "model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", '
                          '"num_speculative_tokens": 3}',
                   target="meta-llama/Llama-3.1-8B-Instruct", flags="--max-model-len 32768 "),
@@ -131,7 +131,8 @@ RULES = (
         why="A pass of such a draft is a few tens of microseconds per layer; two all-reduces per layer cost more than "
             "the shards save. vLLM shards it by default.",
         fix="Set draft_tensor_parallel_size to 1; --fix does it where the key is there.",
-        source="vLLM 0.33.0 speculative.py, _verify_and_get_draft_tp (default: the target's); cases V25 to V28",
+        source="vLLM 0.33.0 speculative.py, _verify_and_get_draft_tp (default: the target's); vllm-project/vllm#24322, "
+               "#4840, #4632, #31886",
         bad=vllm_command('{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}',
                   target="Qwen/Qwen3-32B", flags="-tp 8 "),
         good=vllm_command('{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3, '
@@ -141,10 +142,10 @@ RULES = (
     Rule(
         code="SP017", name="draft-too-large", severity="note",
         summary="The draft model is larger than a tenth of the target.",
-        why="Drafting D tokens costs D passes of the draft: with a ratio near one nothing can be won (V29: 1.1B for "
-            "13B lost; T05: 8B for 70B lost).",
+        why="Drafting D tokens costs D passes of the draft: with a ratio near one nothing can be won (1.1B for 13B "
+            "and 8B for 70B lost).",
         fix="Take a smaller draft, or an EAGLE-3 or MTP head.",
-        source="vllm-project/vllm issues in cases V29, V30; NVIDIA/TensorRT-LLM in case T05; guideline 4 (rho * D)",
+        source="vllm-project/vllm#5239, #21278; triton-inference-server/tensorrtllm_backend#498; guideline 4 (rho * D)",
         bad=vllm_command('{"method": "draft_model", "model": "Qwen/Qwen3-4B", "num_speculative_tokens": 3}'),
         good=vllm_command('{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}'),
         check=_large_draft,

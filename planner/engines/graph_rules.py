@@ -52,7 +52,8 @@ def _graphs_off(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG
     for name in ("--enforce-eager", "--disable-cuda-graph", "--eager-mode"):
         if launch.flag(name):
             yield at_name(launch.settings[name], "CUDA graphs are off: a speculative step launches the drafter D "
-                                                 "times, so launch time dominates (graphs alone gave +37 % in S16)")
+                                                 "times, so launch time dominates (graphs alone gave +37 % in "
+                                                 "sglang#4247)")
     graphs = launch.settings.get("cuda_graph_config")
     if launch.engine == "tensorrt_llm" and graphs is not None and graphs.value is None:
         yield at_name(graphs, "cuda_graph_config is null: CUDA graphs are off, launch time dominates a speculative "
@@ -148,7 +149,7 @@ RULES = (
         summary="CUDA graphs are switched off (or reduced) with speculation on.",
         why="A speculative step is many small launches: D draft passes and a verify pass.",
         fix="Leave graphs on; where memory is short, capture fewer batches instead.",
-        source="sgl-project/sglang pull request 4247 (case S16: graphs alone +37 %); cases V12, V13",
+        source="sgl-project/sglang#4247 (graphs alone +37 %); vllm-project/vllm#49548, #52087",
         bad=example("serve.sh", SGLANG_EAGLE3 + "--disable-cuda-graph\n"),
         good=example("serve.sh", SGLANG_EAGLE3 + "\n"),
         check=_graphs_off,
@@ -156,10 +157,10 @@ RULES = (
     Rule(
         code="SP022", name="graphs-below-batch", severity="warning",
         summary="CUDA graphs end below the batch that is served.",
-        why="Larger batches fall back to eager steps, and speculation loses most of its gain (S30, S39).",
+        why="Larger batches fall back to eager steps, and speculation loses most of its gain.",
         fix="Capture up to the served batch (vLLM counts rows: batch x (D + 1)).",
-        source="SGLang docs_new speculative_decoding.mdx (--cuda-graph-max-bs-decode); cases S30 (sglang issue 5274), "
-               "S39 (EAGLE issue 298), V47",
+        source="SGLang docs_new speculative_decoding.mdx (--cuda-graph-max-bs-decode); sgl-project/sglang#5274; "
+               "SafeAILab/EAGLE#298; vllm-project/vllm#50065",
         bad=example("serve.sh", SGLANG_EAGLE3 + "--max-running-requests 20 --cuda-graph-max-bs 2\n"),
         good=example("serve.sh", SGLANG_EAGLE3 + "--max-running-requests 20 --cuda-graph-max-bs 20\n"),
         check=_graphs_small,
@@ -170,7 +171,7 @@ RULES = (
         why="A verify step has batch x (D + 1) rows. Other sizes are padded at best; with piecewise graphs they "
             "crashed (cudaErrorIllegalAddress on partial acceptance).",
         fix="Use multiples of D + 1; --fix does it in the JSON form.",
-        source="vllm-project/vllm pull requests 46324 (case V48) and 50065 (case V47)",
+        source="vllm-project/vllm#46324 and #50065",
         bad=vllm_command(NGRAM, then=_CAPTURE % "[1, 2, 4, 8]"),
         good=vllm_command(NGRAM, then=_CAPTURE % "[4, 8, 16]"),
         check=_capture_multiple,

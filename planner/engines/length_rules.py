@@ -108,10 +108,10 @@ RULES = (
         code="SP010", name="draft-length-missing", severity="error",
         summary="The draft length is left to the engine, which has no value for it.",
         why="For a checkpoint with MTP modules inside, vLLM takes the target as drafter only when "
-            "num_speculative_tokens is given; without it start-up fails (V54).",
+            "num_speculative_tokens is given; without it start-up fails.",
         fix="Write the draft length.",
         source="vLLM 0.33.0 speculative.py, __post_init__ and _verify_args; recipes models/Qwen/Qwen3.8-27B.yaml; "
-               "TensorRT-LLM main llm_args.py ('max_draft_len must be > 0'); case V54",
+               "TensorRT-LLM main llm_args.py ('max_draft_len must be > 0')",
         bad=vllm_command('{"method": "mtp"}', target="Qwen/Qwen3.8-27B"),
         good=vllm_command('{"method": "mtp", "num_speculative_tokens": 3}', target="Qwen/Qwen3.8-27B"),
         check=_missing,
@@ -123,7 +123,7 @@ RULES = (
             "what the drafter was trained for. Domino and speculators heads that sample from the anchor are exempt.",
         fix="Take block size - 1; --fix does it.",
         source="vLLM recipes models/meta-models/Muse-Glimmer-30B.yaml ('15 is what remains'), "
-               "models/Qwen/Qwen3.8-27B.yaml (block_size 8 minus one); cases V53, O01",
+               "models/Qwen/Qwen3.8-27B.yaml (block_size 8 minus one); microsoft/onnxruntime-genai#2559",
         bad=vllm_command('{"method": "dflash", "model": "z-lab/Qwen3-8B-DFlash-b16", "num_speculative_tokens": 16}'),
         good=vllm_command('{"method": "dflash", "model": "z-lab/Qwen3-8B-DFlash-b16", "num_speculative_tokens": 15}'),
         check=_block,
@@ -134,7 +134,8 @@ RULES = (
         why="Positions beyond the block are untrained, and the noise tokens there disturb the positions before them.",
         fix="Keep D within the block, or let confidence decide (enable_adaptive_verification).",
         source="vllm-project/vllm#41834 (D = 7 on a block of 5: acceptance length 1.31, at 5 it is 2.74), #47419 and "
-               "#50012 (the check of 0.26); SGLang 0.5.23 speculative_hook.py (verify window = gamma + 1); case V59",
+               "#50012 (the check of 0.26), vllm-project/recipes#967; SGLang 0.5.23 speculative_hook.py (verify window "
+               "= gamma + 1)",
         bad=vllm_command('{"method": "dspark", "model": "deepseek-ai/dspark_qwen3_8b_block7", '
                          '"num_speculative_tokens": 9}'),
         good=vllm_command('{"method": "dspark", "model": "deepseek-ai/dspark_qwen3_8b_block7", '
@@ -146,7 +147,7 @@ RULES = (
         summary="D is above the number of MTP modules and not a multiple of it.",
         why="vLLM runs the modules in rounds and refuses a broken round at start-up.",
         fix="Take a multiple of the module count, or at most the count itself.",
-        source="vLLM 0.33.0 speculative.py: 'num_speculative_tokens must be divisible by n_predict'; case V54",
+        source="vLLM 0.33.0 speculative.py: 'num_speculative_tokens must be divisible by n_predict'",
         bad=vllm_command('{"method": "mtp", "num_speculative_tokens": 4}', target="MiniMaxAI/MiniMax-M2.5"),
         good=vllm_command('{"method": "mtp", "num_speculative_tokens": 3}', target="MiniMaxAI/MiniMax-M2.5"),
         check=_mtp_multiple,
@@ -155,10 +156,10 @@ RULES = (
         code="SP019", name="tree", severity="warning",
         summary="A tree of drafts where a chain does better: MTP, mixtures of experts, batches.",
         why="A tree verifies many rows per sequence to gain a little acceptance. MTP modules are trained as chains, "
-            "extra rows of a mixture of experts read more weights, and rows of a batch add up (S04, S05, S39). At "
-            "topk 1 num-draft-tokens = num-steps + 1 is right: the extra row is the root, not a mistake (S24).",
+            "extra rows of a mixture of experts read more weights, and rows of a batch add up. At "
+            "topk 1 num-draft-tokens = num-steps + 1 is right: the extra row is the root, not a mistake.",
         fix="topk 1 and num-draft-tokens = num-steps + 1.",
-        source="cases S04, S05, S24 (THUDM/slime pull request 1248), S39 (SafeAILab/EAGLE issue 298)",
+        source="sgl-project/SpecForge#164; Tencent/AngelSlim#9; THUDM/slime#1248; SafeAILab/EAGLE#298",
         bad=example("serve.sh", "python3 -m sglang.launch_server --model XiaomiMiMo/MiMo-7B-RL "
                                 "--speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-eagle-topk 2 "
                                 "--speculative-num-draft-tokens 5\n"),

@@ -53,12 +53,12 @@ def _spilled(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
         if setting is not None and value not in {0, None} and to_host:
             yield at_name(setting, f"{setting.written.value}: weights are left in host memory; a verify step of D + 1 "
                                    "rows reads more of them than plain decoding, and spilling to make room for the "
-                                   "drafter loses (L08, L21)")
+                                   "drafter loses")
     if launch.engine == "llama_cpp":
         layers, given = checkpoints.layers(target_name(launch)), launch.number("--n-gpu-layers")
         if layers is not None and given is not None and 0 < given < layers:
             yield at(launch.settings["--n-gpu-layers"],
-                     f"{given} of {layers} layers are on the GPU; spilling to make room for the drafter loses (L08)")
+                     f"{given} of {layers} layers are on the GPU; spilling to make room for the drafter loses")
 
 
 def _greedy_drafts(launch: Launch, context: Context) -> Iterator[Hit]:
@@ -74,7 +74,7 @@ def _greedy_drafts(launch: Launch, context: Context) -> Iterator[Hit]:
         place = launch.settings.get(SPEC + "draft_sample_method") or launch.settings.get(SPEC + "method")
         if place is not None and not launch.flag(SPEC + "use_heterogeneous_vocab"):
             yield at(place, f"greedy drafts against a target that samples at temperature {temperature:g}: most "
-                            "acceptance is lost (AL 1.21 against 1.99 in V23); set draft_sample_method to "
+                            "acceptance is lost (AL 1.21 against 1.99 in vllm#41044); set draft_sample_method to "
                             "probabilistic")
 
 
@@ -91,11 +91,11 @@ RULES = (
     Rule(
         code="SP020", name="admitted-batch", severity="warning",
         summary="The server admits fewer sequences than the load that is meant.",
-        why="The rest queues: throughput and time to first token look like a fault of speculation (S09, S10). SGLang "
+        why="The rest queues: throughput and time to first token look like a fault of speculation. SGLang "
             "resets --max-running-requests to 48 when speculation is on and the flag is unset.",
         fix="Set the limit to the planned batch, or plan for the limit.",
         source="SGLang 0.5.23 speculative_hook.py: 'Max running requests is reset to 48 for speculative decoding'; "
-               "cases S09, S10, I04",
+               "sgl-project/sglang#4759, #3986; SemiAnalysisAI/InferenceX#1697",
         bad=example("bench.sh", SGLANG_EAGLE3 + _AT_CONCURRENCY),
         good=example("bench.sh", SGLANG_EAGLE3 + "--max-running-requests 128 " + _AT_CONCURRENCY),
         check=_admitted,
@@ -106,8 +106,7 @@ RULES = (
         why="Draft passes are serial: each crosses every stage. Several drafters refuse it.",
         fix="Use tensor parallelism, or leave speculation out.",
         source="vLLM docs/features/speculative_decoding/README.md (known incompatibility to 0.15) and "
-               "vllm-project/vllm#50098; SGLang 0.5.23 speculative_hook.py (pp_size == 1 for DFLASH, DSPARK); case "
-               "V24",
+               "vllm-project/vllm#50098; SGLang 0.5.23 speculative_hook.py (pp_size == 1 for DFLASH, DSPARK)",
         bad=vllm_command(MTP, target="zai-org/GLM-4.6-FP8", flags="-pp 2 "),
         good=vllm_command(MTP, target="zai-org/GLM-4.6-FP8", flags="-tp 4 "),
         check=_pipeline,
@@ -116,9 +115,9 @@ RULES = (
         code="SP025", name="spilled-weights", severity="warning",
         summary="Weights are left in host memory while speculation is on.",
         why="Verifying D + 1 rows reads more experts and layers over the slow link; making room for the drafter by "
-            "spilling the target is a net loss (L08: 59.3 tok/s became 20.3).",
+            "spilling the target is a net loss (RTX 5060 Ti, 4 layers on the CPU: 20.3 tok/s, 25.2 without a drafter).",
         fix="Take a smaller quantisation or no drafter.",
-        source="sudoingX/qwen38-mtp sweeps (cases L08, L09); case L21",
+        source="sudoingX/qwen38-mtp sweeps/rtx-5060-ti.md and rtx-3090.md; ggml-org/llama.cpp#18039",
         bad=example("serve.sh", "llama-server -m qwen3.gguf --spec-type draft-mtp --spec-draft-n-max 3 --n-cpu-moe "
                                 "12\n"),
         good=example("serve.sh", "llama-server -m qwen3.gguf --spec-type draft-mtp --spec-draft-n-max 3\n"),
@@ -128,9 +127,9 @@ RULES = (
         code="SP026", name="greedy-drafts", severity="warning",
         summary="The target samples (temperature above 0), the drafter takes its best token.",
         why="A greedy draft is accepted only with the probability that the target gives exactly this token: "
-            "acceptance was 10 % against 49 % (V23).",
+            "acceptance was 10 % against 49 % in one report.",
         fix="draft_sample_method: probabilistic (it takes some memory), or measure at the serving temperature.",
-        source="vllm-project/vllm pull request 41044 (case V23); vLLM 0.33.0 speculative.py, draft_sample_method",
+        source="vllm-project/vllm#41044; vLLM 0.33.0 speculative.py, draft_sample_method",
         bad=vllm_command(MTP, target="deepseek-ai/DeepSeek-V3", then=_AT_TEMPERATURE),
         good=vllm_command(MTP[:-1] + ', "draft_sample_method": "probabilistic"}', target="deepseek-ai/DeepSeek-V3",
                           then=_AT_TEMPERATURE),
@@ -141,7 +140,7 @@ RULES = (
         summary="Speculation is benchmarked with random tokens.",
         why="Random tokens are neither predictable nor real: acceptance measured on them must not choose D.",
         fix="Benchmark with real prompts in the chat template, at the serving temperature.",
-        source="cases S30 (sglang issue 5274), V22, V60",
+        source="sgl-project/sglang#5274; vllm-project/vllm#53906, #51454",
         bad=vllm_command(NGRAM, then=" &\nvllm bench serve --dataset-name random"),
         good=vllm_command(NGRAM, then=" &\nvllm bench serve --dataset-name sharegpt"),
         check=_random_prompts,

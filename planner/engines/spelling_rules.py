@@ -192,12 +192,12 @@ RULES = (
     Rule(
         code="SP007", name="removed-name", severity="error",
         summary="A name that current releases refuse.",
-        why="The server does not start; where only the default moved, the same command behaves differently (L17: "
+        why="The server does not start; where only the default moved, the same command behaves differently ("
             "acceptance 0.94 became 0.30 when llama.cpp's p-min default went from 0.75 to 0).",
         fix="Use the new name; --fix does it where the meaning is the same.",
         source="llama.cpp b9235 and later: --draft-max is --spec-draft-n-max; TensorRT-LLM 1.4: acceptance_window and "
                "acceptance_length_threshold became the rate settings; aiconfigurator 0.12: nextn_accepted for "
-               "nextn_accept_rates; cases L17, A02",
+               "nextn_accept_rates; ggml-org/llama.cpp#25792, ai-dynamo/dynamo#10197",
         bad=example("serve.sh", "llama-server -m target.gguf -md draft.gguf --draft-max 16\n"),
         good=example("serve.sh", "llama-server -m target.gguf -md draft.gguf --spec-type draft-simple "
                                  "--spec-draft-n-max 3\n"),

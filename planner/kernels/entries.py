@@ -64,7 +64,7 @@ class Hardware:
     compute_capability: str
     sms: int
     boost_hz: float | None
-    memory_bytes: float
+    memory_bytes: float                         # as the driver gives it to a process
     hbm_bytes_per_s: float
     l2_bytes: float
     dense_flop_per_s: Mapping[str, float]       # by number format: bf16, fp8, fp4, int8

@@ -16,6 +16,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
 )
 SERIAL: frozenset[Mechanism] = frozenset({"draft_model", "eagle", "eagle3", "mtp"})     # one pass per token
 ONE_PASS: frozenset[Mechanism] = frozenset({"p_eagle", "pard", "dflash", "dspark"})     # one pass per step
+FUSED_ONCE: frozenset[Mechanism] = frozenset({"eagle3"})    # serial, but hidden states are fused once a step
 LOOKUP: frozenset[Mechanism] = frozenset({"ngram", "suffix"})                           # no GPU time
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specplan.planner.answer.types import Answer
+from specplan.planner.decide.tier import Tier
 
 if TYPE_CHECKING:
     from specplan.planner.answer.explanation import Explanation
@@ -39,11 +40,14 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 def _schedule(answer: Answer) -> dict[str, Any] | None:
     if answer.schedule is None:
         return None
-    tiers = [
-        {"first_batch": tier.first, "last_batch": tier.last, "draft_len": tier.draft_len}
-        for tier in answer.schedule.tiers
-    ]
-    return {**plain(answer.schedule), "tiers": tiers}
+    found = {**plain(answer.schedule), "tiers": _tiers(answer.schedule.tiers)}
+    if answer.schedule.smoother is not None:
+        found["smoother"] = {**found["smoother"], "tiers": _tiers(answer.schedule.smoother.tiers)}
+    return found
+
+
+def _tiers(tiers: Iterable[Tier]) -> list[dict[str, int]]:
+    return [{"first_batch": tier.first, "last_batch": tier.last, "draft_len": tier.draft_len} for tier in tiers]
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:

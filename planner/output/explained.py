@@ -66,4 +66,6 @@ def _sweep_table(e: Explanation, out: Console) -> Table:
         if moe:
             row += [f"{line.experts_touched:.1f}", f"{line.expert_share:.0%}"]
         rows.append(row)
-    return fitted(out, "over D (* = a new attention tile starts)", columns, rows)
+    starred = any(line.tile_edge and line.attention_tiles is not None for line in e.sweep)
+    legend = " (* = the attention kernel takes a larger tile, or one more)" if starred else ""
+    return fitted(out, f"over D{legend}", columns, rows)

@@ -16,7 +16,7 @@ CELL_LIMIT = 400    # cells of a map that still get a number each
 
 
 def step_figure(picture: StepPicture) -> Any:
-    """Stacked parts of a step over D; triangles below the axis where another attention tile starts."""
+    """Stacked parts of a step over D; dotted lines where a larger attention tile, or another one, starts."""
     figure, axes = new_figure(picture.title, xlabel="draft length D (tokens)", ylabel="time of one step (ms)")
     base = np.zeros(len(picture.draft_lens))
     for index, (name, seconds) in enumerate(picture.parts_s.items()):
@@ -38,7 +38,7 @@ def step_figure(picture: StepPicture) -> Any:
     for number, edge in enumerate(picture.tile_edges):
         axes.axvline(
             edge - 0.5, color="black", linestyle=":", linewidth=1,
-            label="another attention tile starts" if number == 0 else None,
+            label="a larger attention tile, or another" if number == 0 else None,
         )
     axes.set_xticks(picture.draft_lens)
     handles, names = axes.get_legend_handles_labels()

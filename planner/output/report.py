@@ -13,7 +13,7 @@ from specplan.planner.answer.load_answer import label_of
 from specplan.planner.answer.load_types import LoadAnswer
 from specplan.planner.answer.report_facts import ReportFacts, pareto_curves
 from specplan.planner.answer.types import Answer
-from specplan.planner.engines.dialects import ENGINES, write_configuration
+from specplan.planner.engines.dialects import ENGINES, canonical_name, write_configuration
 from specplan.planner.messages import InputError, SpecplanError
 from specplan.planner.output.contract import plain
 from specplan.planner.output.tables import GUIDELINE_TITLES, label, ms, times
@@ -82,6 +82,8 @@ def _reasons(answer: Answer) -> list[str]:
     if answer.schedule is not None:
         tiers = ", ".join(f"{tier.first} to {tier.last}: D = {tier.draft_len}" for tier in answer.schedule.tiers)
         found.append(f"by batch with {answer.schedule.drafter}: {tiers}; {answer.schedule.finding}")
+        if answer.schedule.smoother is not None:
+            found.append(answer.schedule.smoother.finding)
     return found
 
 
@@ -184,11 +186,12 @@ def _configurations(answer: Answer) -> str:
     """What each engine takes, the one asked about first; an engine that cannot say it is told why."""
     if answer.recommendation.speculate is None or answer.deployment is None:
         return "<p>Acceptance is not known, so there is nothing to write yet.</p>"
-    own = {"trtllm": "tensorrt_llm"}.get(answer.workload.engine, answer.workload.engine)
+    own = canonical_name(answer.workload.engine_named)
     found = []
     for number, engine in enumerate(sorted(ENGINES, key=lambda engine: engine != own)):
         try:
-            written = write_configuration(answer.deployment, engine)
+            release = answer.workload.engine_version if engine == own else None
+            written = write_configuration(answer.deployment, engine, release)
         except InputError as error:
             found.append(f"<details><summary>{escape(engine)}</summary><p>{escape(str(error))}</p></details>")
             continue

@@ -180,7 +180,8 @@ def _schedule_lines(found: ScheduleAnswer) -> str:
     tiers = ", ".join(
         f"{tier.first}{f'-{tier.last}' if tier.last > tier.first else ''}: D = {tier.draft_len}" for tier in found.tiers
     )
-    return f"[bold]By batch[/] with {escape(found.drafter)}: {tiers}\n  {escape(found.finding)}\n"
+    smoother = "" if found.smoother is None else f"  {escape(found.smoother.finding)}\n"
+    return f"[bold]By batch[/] with {escape(found.drafter)}: {tiers}\n  {escape(found.finding)}\n{smoother}"
 
 
 def _span(span: tuple[int, int] | None) -> str:

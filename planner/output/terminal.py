@@ -18,7 +18,7 @@ Series = Mapping[str, Sequence[tuple[float, float]]]
 
 
 def show_step(picture: StepPicture, out: Console) -> None:
-    """Stacked bars, one line per D; ^ where another attention tile starts, > the chosen D."""
+    """Stacked bars, one line per D; ^ where the kernel takes a larger attention tile, or one more, > the chosen D."""
     out.print(f"[bold]{escape(picture.title)}[/]")
     totals = [sum(part[row] for part in picture.parts_s.values()) for row in range(len(picture.draft_lens))]
     scale = BAR / max(*totals, picture.off_s)
@@ -33,7 +33,7 @@ def show_step(picture: StepPicture, out: Console) -> None:
         out.print(f"{sign}{edge}D {draft_len:>2} {bar:<{BAR}} {totals[row] * 1e3:8.3f} ms", markup=False)
     out.print(f"  off  {'-' * round(picture.off_s * scale):<{BAR}} {picture.off_s * 1e3:8.3f} ms", markup=False)
     keys = ", ".join(f"{fill} {name}" for fill, name in zip(FILLS, picture.parts_s, strict=False))
-    out.print(f"{keys}; > chosen, ^ another attention tile starts", markup=False)
+    out.print(f"{keys}; > chosen, ^ the attention kernel takes a larger tile, or one more", markup=False)
     out.print(f"{picture.drafter}, batch {picture.batch}, context {picture.context_tokens}", markup=False)
 
 

@@ -5,6 +5,11 @@ dozen launches per pass): hypot(gpu, floor + slope*(layers - 1)). NVIDIA's guide
 rho*D of a target pass, rho the ratio of layers; `depth_ratio` gives it for comparison. A drafter whose pass was
 measured costs passes * measured_pass_s instead, at every batch and context: a measurement speaks for those it ran at.
 
+EAGLE-3 projects the target's hidden states once a step, all 1 + D verified tokens of a sequence at a time; its later
+passes go on from the drafter's own hidden state (vLLM v1/spec_decode `combine_hidden_states` before the loop,
+TensorRT-LLM `apply_eagle3_fc` on the first drafter inputs, SGLang llama_eagle3.py `fc` only where the widths differ).
+EAGLE and MTP project embedding and hidden state in every pass.
+
 Ignored: the first pass of a step also reads the tokens accepted last (at most a few rows), and the drafter's context
 grows by up to D tokens while it drafts.
 """
@@ -17,7 +22,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
 from specplan.planner.models.architecture import Model
-from specplan.planner.models.drafter import ONE_PASS, SERIAL, Drafter
+from specplan.planner.models.drafter import FUSED_ONCE, ONE_PASS, SERIAL, Drafter
 from specplan.planner.models.matrices import split
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import EnginePath
@@ -27,10 +32,14 @@ from specplan.planner.step.tokens import Tokens, tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafting:
-    """Drafting of D tokens. `total_s` broadcasts over (D, B, S); ops are those of one pass, done `passes` times."""
+    """Drafting of D tokens. `total_s` broadcasts over (D, B, S).
+
+    `pass_ops` are those of one pass, done `passes` times; `first_ops` are done in the first pass only.
+    """
 
     total_s: Array
     pass_ops: tuple[Op, ...]
+    first_ops: tuple[Op, ...] = ()
     floor_s: float
     passes: Array
 
@@ -70,13 +79,15 @@ def _predicted(
     floor = pass_floor_s(deployment.path, network.layers)
     if drafter.mechanism in SERIAL:
         ops = pass_ops(drafter, network, deployment, tokens(batch, 1.0, context_tokens))
-        each = pnorm(total_s(ops), floor, 2.0)
-        total = drafted * each
+        once: list[Op] = []
+        if drafter.mechanism in FUSED_ONCE:
+            once.append(fuse_op(drafter, network, deployment, np.asarray(batch, dtype=float) * (1.0 + drafted)))
+        later = ops
         if np.any(np.asarray(branches) > 1):
-            wide = pass_ops(drafter, network, deployment, tokens(batch, np.asarray(branches), context_tokens))
-            later = np.maximum(drafted - 1.0, 0.0) * pnorm(total_s(wide), floor, 2.0)
-            total = np.minimum(drafted, 1.0) * each + later
-        return Drafting(total_s=total, pass_ops=tuple(ops), floor_s=floor, passes=drafted)
+            later = pass_ops(drafter, network, deployment, tokens(batch, np.asarray(branches), context_tokens))
+        total = np.minimum(drafted, 1.0) * pnorm(total_s([*ops, *once]), floor, 2.0)
+        total = total + np.maximum(drafted - 1.0, 0.0) * pnorm(total_s(later), floor, 2.0)
+        return Drafting(total_s=total, pass_ops=tuple(ops), first_ops=tuple(once), floor_s=floor, passes=drafted)
     assert drafter.mechanism in ONE_PASS
     width = np.maximum(drafted + anchor_tokens(drafter), 1.0)
     ops = pass_ops(drafter, network, deployment, tokens(batch, width, context_tokens))
@@ -98,17 +109,24 @@ def pass_floor_s(path: EnginePath, layers: int) -> float:
 
 
 def pass_ops(drafter: Drafter, network: Model, deployment: Deployment, work: Tokens) -> list[Op]:
-    """GPU ops of one draft pass: fusing projection, layers, LM head over the draft vocabulary."""
+    """GPU ops of one draft pass: fusing projection (if in every pass), layers, LM head over the draft vocabulary."""
     factor = deployment.path.constant("draft_small_kernels_factor")
     mine = drafter_deployment(deployment)
     ops = forward_pass(network, mine, work, small_kernels_factor=factor)
-    if drafter.fused_inputs:
-        inputs = drafter.fused_inputs * network.hidden
-        weights = network.weights.attention
-        groups = mine.dp_attention      # as attention: not split over GPUs, each group takes its own sequences
-        rows = ceil_div(work.rows, groups) if groups > 1 else work.rows
-        ops.append(gemm_op("fuse", mine, rows, n=network.hidden, k=inputs, dtype=weights))
+    if drafter.fused_inputs and drafter.mechanism not in FUSED_ONCE:
+        ops.append(fuse_op(drafter, network, deployment, work.rows))
     return ops
+
+
+def fuse_op(drafter: Drafter, network: Model, deployment: Deployment, rows: Array) -> Op:
+    """Concatenated hidden states, projected to the drafter's width.
+
+    As attention under data parallelism: not split over GPUs, each group takes its own sequences.
+    """
+    mine = drafter_deployment(deployment)
+    share = ceil_div(rows, mine.dp_attention) if mine.dp_attention > 1 else rows
+    inputs = drafter.fused_inputs * network.hidden
+    return gemm_op("fuse", mine, share, n=network.hidden, k=inputs, dtype=network.weights.attention)
 
 
 def drafter_copies(deployment: Deployment) -> int:

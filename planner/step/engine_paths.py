@@ -62,7 +62,7 @@ class EnginePath:
     shared: Mapping[str, FixedCost] = field(default_factory=dict, compare=False)    # constants of all paths
 
     def constant(self, name: str) -> float:
-        """Value of one of the constants that all paths share."""
+        """Value of one of the constants that all paths share, or of this path where it has its own."""
         return self.shared[name].value
 
     def notes(self, mechanisms: Iterable[str]) -> tuple[Note, ...]:
@@ -170,7 +170,7 @@ def _path(name: str, fields: Mapping[str, Any], *, version_given: bool) -> Engin
         draft_layer_factor=float(fields.get("draft_layer_factor", 1.0)),
         kernels=str(fields.get("kernels", "profile")),
         version_given=version_given,
-        shared={key: shared_constant(key) for key in _table()["shared"]},
+        shared={key: _cost(fields[key]) if key in fields else shared_constant(key) for key in _table()["shared"]},
     )
 
 

@@ -7,10 +7,17 @@ Their kernels unpack the weights for every row, so a verify pass of q rows never
 
 Metal reads a share of the weights again for each row: verify = memory * (1 + reread * (rows - 1)). A power cap slows
 the row part as 1/P and leaves memory alone. The cache is read once per sequence, slowly where it is quantised, and
-each further row adds a little. Values by device, architecture and format are data (data/ggml.yaml).
+each further row adds a little; where flash attention runs on tensor cores (NVIDIA from Turing on), 16-bit caches stream
+and the rows G*q of a sequence share the read. Values by device, architecture and format are data (data/ggml.yaml).
 
-Ignored: batched kernels that llama.cpp switches to beyond some rows (8 on CUDA), host offload, flash-attention
-off, and layers on the CPU.
+Beyond 8 rows llama.cpp on CUDA leaves these kernels (mul_mat_vec_q) for tiles on the int8 tensor cores (mul_mat_q):
+
+    verify(q) = max(verify(8), (tiled memory^x + (2 * active weights * rows / (tiled share * int8 rate))^x)^(1/x))
+
+Never below what 8 rows take: where the two meet differs by release and device, and 16 rows take as long as 8 there.
+
+Ignored: tiles on other GPUs than NVIDIA's from Turing on, releases whose tiles begin before 8 rows, host offload,
+flash-attention off, and layers on the CPU.
 """
 
 from __future__ import annotations
@@ -54,7 +61,12 @@ class GgmlLaw:
     kv_bandwidth_share: float
     kv_least_bytes: float
     kv_row: float
+    kv16_bandwidth_share: float
+    kv16_row: float
     power_exponent: float
+    tiled_from_rows: float
+    tiled_bandwidth: float
+    tiled_share: float
     reread: float = 0.0             # above 0: Metal's form
     source: str = ""                # device, architecture or general values
 
@@ -93,6 +105,13 @@ def fp32_flop_per_s(hardware: Hardware) -> float:
     return hardware.dense_flop_per_s["bf16"] / 2.0
 
 
+def int8_tensor_flop_per_s(hardware: Hardware) -> float | None:
+    """Rate of NVIDIA's int8 tensor cores (as fp8, where only that is known); None without them: before Turing."""
+    if hardware.vendor != "nvidia" or hardware.arch in {"pascal", "volta"}:
+        return None
+    return hardware.dense_flop_per_s.get("int8") or hardware.dense_flop_per_s.get("fp8")
+
+
 def matmul_time(
     law: GgmlLaw, hardware: Hardware, *, rows: Array, read_bytes: Array | float, weights: float,
     power_limit_w: float | None = None,
@@ -105,8 +124,15 @@ def matmul_time(
     row = 2.0 * weights / (4.0 * fp32_flop_per_s(hardware) * law.row_share)
     if power_limit_w is not None and hardware.tdp_w:
         row *= max(1.0, hardware.tdp_w / power_limit_w) ** law.power_exponent
-    tensor = row * rows
-    return KernelTime(time_s=pnorm(memory, tensor, law.norm), parts={"memory": memory, "tensor": tensor})
+    int8 = int8_tensor_flop_per_s(hardware)
+    if int8 is None:
+        tensor = np.asarray(row * rows)
+        return KernelTime(time_s=pnorm(memory, tensor, law.norm), parts={"memory": memory, "tensor": tensor})
+    few = row * np.minimum(rows, law.tiled_from_rows)
+    many = row * rows * (4.0 * fp32_flop_per_s(hardware) * law.row_share) / (int8 * law.tiled_share)
+    tiled = pnorm(memory / law.tiled_bandwidth, many, law.norm)
+    total = np.maximum(pnorm(memory, few, law.norm), np.where(rows > law.tiled_from_rows, tiled, 0.0))
+    return KernelTime(time_s=total, parts={"memory": memory, "tensor": np.maximum(few, many)})
 
 
 def experts_time(
@@ -131,8 +157,11 @@ def cache_time(
         memory = state * (1.0 + query_len) / (law.bandwidth_share * bandwidth)
         return KernelTime(time_s=memory, parts={"memory": memory})
     element = max(BYTES_PER_KV[kv_dtype], law.kv_least_bytes)
-    once = batch * _elements(mixer, context) * element / (law.kv_bandwidth_share * bandwidth)
-    total = once * (1.0 + law.kv_row * (query_len - 1.0))
+    share, rows, row = law.kv_bandwidth_share, query_len, law.kv_row
+    if isinstance(mixer, SoftmaxAttention) and element >= 2.0 and int8_tensor_flop_per_s(hardware) is not None:
+        share, rows, row = law.kv16_bandwidth_share, query_len * mixer.query_heads / mixer.kv_heads, law.kv16_row
+    once = batch * _elements(mixer, context) * element / (share * bandwidth)
+    total = once * (1.0 + row * (rows - 1.0))
     return KernelTime(time_s=total, parts={"memory": once, "tensor": total - once})
 
 

@@ -1,4 +1,7 @@
-"""What one GPU must hold: weights, drafter, KV caches with look-ahead slots, saved states.
+"""What one GPU must hold: weights, drafter, KV caches with look-ahead slots, saved states; and what it has for them.
+
+usable = memory_fraction * memory of the GPU - memory_reserve: the share that an engine plans with, less what is neither
+weights nor cache (context, activations, graphs). Both are constants of the engine path, with range and source.
 
 A verify pass writes the cache of 1 + D tokens before it knows which survive, so each sequence needs that many slots
 beyond its context; a recurrent layer keeps 1 + q states while verifying (the last true one and one per token).
@@ -26,7 +29,7 @@ class Memory:
     weights_bytes: float
     drafter_bytes: float
     cache_bytes: Array      # all sequences: KV of target and drafter, look-ahead slots, states
-    usable_bytes: float     # share of the device that the engine plans with
+    usable_bytes: float     # for all of that
     max_batch: Array        # sequences that fit, of this context and D
 
     @property
@@ -62,7 +65,7 @@ def memory(
         extra = drafter_weight_bytes(drafter, tp=mine.tp, ep=mine.ep, attention_tp=mine.attention_tp)
         # each attention group keeps the drafter's cache of its own sequences, as it keeps the target's
         per_sequence = per_sequence + drafter_kv_bytes(drafter, deployment.kv_dtype, slots, tp=mine.attention_tp)
-    usable = deployment.gpu.hardware.memory_bytes * deployment.path.constant("memory_fraction")
+    usable = usable_bytes(deployment)
     room = np.maximum(usable - weights - extra, 0.0)
     # attention groups hold different sequences; the fullest decides
     groups = deployment.dp_attention
@@ -74,3 +77,10 @@ def memory(
         usable_bytes=usable,
         max_batch=np.floor(room / per_sequence) * groups,
     )
+
+
+def usable_bytes(deployment: Deployment) -> float:
+    """Bytes of one GPU for weights, drafter and caches."""
+    path = deployment.path
+    planned = deployment.gpu.hardware.memory_bytes * path.constant("memory_fraction")
+    return max(planned - path.constant("memory_reserve_bytes"), 0.0)

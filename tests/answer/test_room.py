@@ -28,9 +28,10 @@ def test_a_target_larger_than_the_gpu_is_said_first_and_without_tables() -> None
     result = CliRunner().invoke(app, ["recommend", "--model", str(PRESETS / "qwen3-32b.json"), "--gpu", "rtx-5090"])
     assert result.exit_code == 1
     said = " ".join(result.stdout.split())
-    # 32.8e9 parameters at 2 bytes; 90 % of 32 GB
+    # 32.8e9 parameters at 2 bytes; 90 % of 31.36 GiB, less 2.1 GB
     assert said.startswith("Qwen3-32B does not fit on 1 x rtx-5090: weights 65.5 GB + cache 0.5 GB")
-    assert "of 28.8 GB usable per GPU (90% of 32.0 GB); tp 4 fits; fp8 weights fit with tp 2; nvfp4 weights fit" in said
+    assert ("of 28.2 GB usable per GPU (90% of 33.7 GB, less 2.1 GB of context, activations, graphs); tp 4 fits; fp8 "
+            "weights fit with tp 2; nvfp4 weights fit") in said
     assert "off wins" not in said
     assert "too large" not in said
 

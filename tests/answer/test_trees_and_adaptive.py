@@ -22,12 +22,13 @@ DSPARK_16 = [0.7123, 0.517, 0.3904, 0.3051, 0.2437, 0.2, 0.1685, 0.1441, 0.1246,
              0.0582, 0.0498]
 
 
-def dspark(**more: Any) -> Answer:
+def dspark(*observations: dict[str, Any], **more: Any) -> Answer:
     """vLLM PR 52992: GLM-5.2-NVFP4 with a DSpark drafter of 16 tokens on 4 GB200."""
     drafter = {"mechanism": "dspark", "block": 16, "draft_len": 16, "acceptance": {"per_position": DSPARK_16}}
     return recommend({
         "target": "glm-5.2-nvfp4", "gpu": "gb200", "parallel": {"tp": 4}, "engine": "vllm:0.25.0",
         "workload": {"batch": [1, 64], "context_tokens": 2000}, "drafters": [{**drafter, **more}],
+        "observations": list(observations),
     })
 
 
@@ -44,6 +45,15 @@ def test_the_advice_names_a_batch() -> None:
     assert len(notes) == 1
     assert "gains from batch" in notes[0]
     assert not any(note.code == "adaptive-verification" for note in dspark(adaptive=True).warnings)
+
+
+def test_the_advice_is_the_same_on_a_slow_machine() -> None:
+    """Anchored is compared with anchored: a machine twice as slow as the model is so with and without trust."""
+    def advice(answer: Answer) -> list[str]:
+        return [note.message for note in answer.warnings if note.code == "adaptive-verification"]
+
+    slow = {"mechanism": "off", "batch": 1, "context_tokens": 2000, "step_s": 2 * dspark().cells[0].off.step_s}
+    assert advice(dspark(slow)) == advice(dspark()) != []
 
 
 def test_adaptive_is_never_slower_than_fixed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def test_rules_have_unique_codes_and_names_and_a_source() -> None:
     for values in ([rule.code for rule in rules], [rule.name for rule in rules]):
         assert len(set(values)) == len(values)
     assert all(rule.source and rule.fix and rule.why for rule in rules)
+    labels = [found for rule in rules for found in re.findall(r"\b[A-Z]\d\d\b", f"{rule.why} {rule.fix} {rule.source}")]
+    assert set(labels) == set(), "a source is something that a reader can open"
 
 
 def test_page_in_the_documentation_is_that_of_the_rules() -> None:

@@ -56,6 +56,44 @@ def test_contexts_share_one_table() -> None:
     assert schedule([0, 4], gains, [8]).tiers == (Tier(1, 8, 4),)
 
 
+def test_a_rise_comes_with_the_table_that_only_falls_and_its_cost() -> None:
+    """D = 3, 1, 3 by tiers; holding 3 in the middle costs 5 % there, holding 1 at the end 10 %."""
+    gains = np.array([[1.0] * 8, [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.8, 1.8], [2.2, 2.2, 2.2, 1.9, 1.9, 1.9, 2.0, 2.0]])
+    found = schedule([0, 1, 3], gains[:, :, None], [1, 2, 3, 4, 5, 6, 7, 8], tolerance=0.005)
+    assert found.tiers == (Tier(1, 3, 3), Tier(4, 6, 1), Tier(7, 8, 3))
+    assert found.smoother is not None
+    assert found.smoother.tiers == (Tier(1, 8, 3),)
+    assert found.smoother.worst_cost == pytest.approx(0.05)
+    assert found.smoother.worst_cost_batch in {4, 5, 6}
+    assert found.smoother.mean_cost == pytest.approx(0.05 * 3 / 8)
+
+
+def test_a_table_that_falls_needs_no_other_and_a_far_one_is_not_named() -> None:
+    assert schedule([0, 1, 3], gains_of([2, 2, 1, 0], 3), [1, 4, 16, 64]).smoother is None
+    rising = schedule([0, 1, 3], gains_of([1, 1, 2, 2], 3), [1, 4, 16, 64])
+    assert rising.tiers == (Tier(1, 4, 1), Tier(5, 64, 3))
+    assert rising.smoother is None
+
+
+@given(st.lists(st.lists(st.floats(0.95, 1.05), min_size=6, max_size=6), min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_the_smoother_table_falls_and_costs_what_it_says(values: list[list[float]]) -> None:
+    gains, batches = np.array(values)[:, :, None], [1, 2, 4, 8, 16, 32]
+    found = schedule(list(range(len(values))), gains, batches, tolerance=0.0)
+    if found.smoother is None:
+        return
+    def lengths(tiers: tuple[Tier, ...]) -> list[int]:
+        return [next(tier.draft_len for tier in tiers if tier.first <= batch <= tier.last) for batch in batches]
+
+    mine, best = lengths(found.smoother.tiers), lengths(found.tiers)
+    assert mine == sorted(mine, reverse=True)
+    assert best != sorted(best, reverse=True)
+    costs = 1 - gains[mine, range(6), 0] / gains[best, range(6), 0]
+    assert found.smoother.worst_cost == pytest.approx(costs.max(), abs=1e-9)
+    assert found.smoother.worst_cost <= 0.08 + 1e-9
+    assert costs[batches.index(found.smoother.worst_cost_batch)] == pytest.approx(costs.max(), abs=1e-9)
+
+
 @given(
     st.lists(st.lists(st.floats(0.5, 3.0), min_size=6, max_size=6), min_size=1, max_size=5),
     st.sampled_from([0.0, 0.02, 0.1]),

@@ -40,7 +40,7 @@ def test_no_torch_ends_with_the_line_that_installs_it(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingError, match=r"pip install 'specplan\[gpu\]'") as caught:
+    with pytest.raises(MissingError, match=r"pip install -e '\.\[gpu\]' in the checkout") as caught:
         environment.find_device("cpu")
     assert caught.value.exit_code == 3
 
@@ -50,7 +50,7 @@ def test_no_cuda_device_says_so_and_what_a_cpu_run_is_worth(monkeypatch: pytest.
     with pytest.raises(MissingError, match=r"no CUDA device is visible.*says nothing about a GPU"):
         environment.find_device(None)
     pretend(monkeypatch, None, cuda=None)
-    with pytest.raises(MissingError, match="built without CUDA"):
+    with pytest.raises(MissingError, match=r"built without CUDA: pip install --force-reinstall torch"):
         environment.find_device("cuda")
 
 

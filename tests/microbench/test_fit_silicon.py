@@ -18,8 +18,8 @@ from specplan.planner.messages import InputError, MissingError
 
 HAS_PYARROW = importlib.util.find_spec("pyarrow") is not None
 HAS_WHEEL = HAS_PYARROW and importlib.util.find_spec("aiconfigurator_core") is not None
-needs_pyarrow = pytest.mark.skipif(not HAS_PYARROW, reason="needs pyarrow: pip install 'specplan[silicon]'")
-needs_wheel = pytest.mark.skipif(not HAS_WHEEL, reason="needs the measured tables: pip install 'specplan[silicon]'")
+needs_pyarrow = pytest.mark.skipif(not HAS_PYARROW, reason="needs pyarrow: pip install -e '.[silicon]'")
+needs_wheel = pytest.mark.skipif(not HAS_WHEEL, reason="needs the measured tables: pip install -e '.[silicon]'")
 
 GEMM = Path("h200_sxm") / "gemm" / "vllm"
 ATTENTION = Path("h200_sxm") / "attention" / "vllm"
@@ -135,7 +135,7 @@ def test_an_unknown_system_or_engine_is_refused_with_the_known_ones(tmp_path: Pa
 
 def test_without_the_wheel_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingError, match=r"pip install 'specplan\[silicon\]'") as caught:
+    with pytest.raises(MissingError, match=r"pip install -e '\.\[silicon\]' in the checkout") as caught:
         tables_root()
     assert caught.value.exit_code == 3
     assert "\n" not in str(caught.value)

@@ -146,6 +146,22 @@ def test_no_horizontal_scroll_on_a_phone(page: Any, width: int) -> None:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.parametrize("width", [1024, 1200])
+def test_no_table_is_cut_on_a_screen(page: Any, width: int) -> None:
+    """All eleven columns of "Under load", its price included, are seen without scrolling."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page.refresh()
+        widths, columns = page.execute_script(
+            "return [[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth]),"
+            " document.querySelectorAll('[aria-labelledby=load] th').length]")
+        assert columns == 11
+        assert [pair for pair in widths if pair[0] > pair[1]] == []
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_no_request_leaves_the_page(page: Any) -> None:
     select(page, "batch", "8")
     messages = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]

@@ -49,6 +49,48 @@ def test_plain_decoding_of_qwen_27b_takes_as_long_as_measured(gpu: str, weights:
     assert pass_s(gpu, weights, 1) * 1e3 == pytest.approx(measured_ms, rel=0.15)
 
 
+@pytest.mark.parametrize(("gpu", "weights", "rows", "tokens_per_s"), [
+    ("rtx-4090", "q4_k_m", 16, 1944), ("rtx-4090", "q4_k_m", 32, 3357), ("rtx-4090", "q4_k_m", 64, 5359),
+    ("rtx-4090", "q4_k_m", 128, 6901), ("rtx-3090", "q6_k", 16, 1011), ("rtx-3090", "q6_k", 32, 1715),
+    ("rtx-3090", "q6_k", 63, 2456), ("rtx-3090", "q6_k", 128, 3075), ("rtx-3090", "q8_0", 16, 826),
+    ("rtx-3090", "q8_0", 64, 2243),
+])
+def test_many_rows_run_on_tiles_of_the_tensor_cores_llama_cpp_7860_8062_7676(
+    gpu: str, weights: str, rows: int, tokens_per_s: float
+) -> None:
+    """Llama-3-8B, llama-bench by microbatch size: up to four times what a price per row allows.
+
+    The RTX 3090 of the law ran at a 250 W cap, so its bandwidth is the lower one.
+    """
+    model = with_dtypes(load_model("llama-3.1-8b"), weights)
+    seconds = float(total_s(forward_pass(model, deployed(gpu), tokens(rows, 1.0, 64.0))))
+    assert rows / seconds == pytest.approx(tokens_per_s, rel=0.2)
+
+
+@pytest.mark.parametrize(("gpu", "query_len", "tokens_per_s"), [
+    ("rtx-4090", 1, 102.76), ("rtx-3090", 2, 170.31), ("rtx-3090", 4, 303.46), ("rtx-3090", 8, 439.54),
+    ("rtx-3090", 16, 874.15), ("rtx-3090", 32, 1194.99),
+])
+def test_a_long_16_bit_cache_is_read_once_for_all_rows_llama_cpp_17505(
+    gpu: str, query_len: int, tokens_per_s: float
+) -> None:
+    """Llama-3-8B Q4_0 behind 32768 cached tokens, llama-bench by microbatch size: 4.3 GB of cache."""
+    model = with_dtypes(load_model("llama-3.1-8b"), "q4_0")
+    ops = forward_pass(model, deployed(gpu), tokens(1.0, query_len, 33_024.0))
+    assert query_len / float(total_s(ops)) == pytest.approx(tokens_per_s, rel=0.25)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-4090", "a10g", "p40", "v100-sxm2-32", "rx-7900-xtx", "m3-ultra"])
+def test_more_rows_never_take_less_and_a_price_per_row_ends_where_tiles_begin(gpu: str) -> None:
+    hardware = load_gpu(gpu).hardware
+    rows = np.arange(1.0, 65.0)
+    seconds = matmul_time(ggml_law(hardware, "q4_k_m"), hardware, rows=rows, read_bytes=0.5e9, weights=1e9).time_s
+    assert np.all(np.diff(seconds) >= 0)
+    tiles = gpu in {"rtx-4090", "a10g"}
+    assert bool(seconds[15] < 1.1 * seconds[7]) is tiles
+    assert bool(seconds[63] < 3 * seconds[7]) is tiles
+
+
 def test_one_matrix_by_hand() -> None:
     """1e9 weights of 0.5 bytes on an RTX 5090: 0.5e9 / (0.745 * 1792e9) and 2e9 / (4 * 104.8e12 * 0.076) per row."""
     hardware = load_gpu("rtx-5090").hardware

@@ -28,7 +28,8 @@ RULES = (
     Rule(code="SP521", name="aic-accepted", severity="error",
          summary="nextn_accepted is missing, or is an acceptance length.",
          why="It counts accepted drafts only (0 to nextn); the acceptance length counts the bonus token too.",
-         fix="nextn_accepted = AL - 1.", source="aiconfigurator 0.12.0, cli/main.py (--nextn-accepted); case A02",
+         fix="nextn_accepted = AL - 1.",
+         source="aiconfigurator 0.12.0, cli/main.py (--nextn-accepted); ai-dynamo/dynamo#10197",
          bad=example("search.sh", "aiconfigurator cli default --model-path deepseek-ai/DeepSeek-V3 --nextn 3 "
                                   "--nextn-accepted 3.4\n"),
          good=example("search.sh", "aiconfigurator cli default --model-path deepseek-ai/DeepSeek-V3 --nextn 3 "

@@ -16,9 +16,9 @@ def _draft_on_cpu(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: A
     on_gpu = target not in {None, 0, "0"}
     if launch.get("--spec-draft-ngl") in {0, "0"} and (on_gpu or not launch.has("--n-gpu-layers")):
         yield at(launch.settings["--spec-draft-ngl"], "the draft's layers stay on the CPU: 45 tok/s instead of 104 on "
-                                                      "an RTX 3090 (L24); use all")
+                                                      "an RTX 3090; use all")
     if launch.get("--spec-draft-device") == "none":
-        yield at(launch.settings["--spec-draft-device"], "the draft runs on the CPU (L24)")
+        yield at(launch.settings["--spec-draft-device"], "the draft runs on the CPU")
 
 
 def _bounds(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
@@ -59,7 +59,7 @@ RULES = (
     Rule(code="SP401", name="llama-draft-on-cpu", severity="warning",
          summary="The draft model is left on the CPU while the target runs on the GPU.",
          why="Each drafted token is a pass of the draft: on the CPU it takes longer than what it saves.",
-         fix="--spec-draft-ngl all (-ngld), or no draft.", source="ggml-org/llama.cpp#10664 (case L24); " + _DOCS,
+         fix="--spec-draft-ngl all (-ngld), or no draft.", source="ggml-org/llama.cpp#10664; " + _DOCS,
          bad=_run("-md qwen2.5-0.5b.gguf --spec-type draft-simple -ngld 0"),
          good=_run("-md qwen2.5-0.5b.gguf --spec-type draft-simple -ngld 99"), check=_draft_on_cpu),
     Rule(code="SP402", name="llama-bounds", severity="error",

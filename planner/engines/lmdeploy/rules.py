@@ -54,7 +54,7 @@ RULES = (
     Rule(code="SP501", name="lmdeploy-width", severity="warning",
          summary="SGLang's numbers on LMDeploy.",
          why="Both have --speculative-num-draft-tokens: SGLang counts the root, LMDeploy does not.",
-         fix="Give D.", source="LMDeploy 0.18.0, cli/utils.py (maps to num_speculative_tokens); case G02",
+         fix="Give D.", source="LMDeploy 0.18.0, cli/utils.py (maps to num_speculative_tokens)",
          bad=_serve(_EAGLE + "--speculative-num-steps 3 --speculative-num-draft-tokens 4"),
          good=_serve(_EAGLE + "--speculative-num-draft-tokens 3"), check=_width),
     Rule(code="SP502", name="lmdeploy-backend", severity="error",

@@ -29,7 +29,7 @@ def _width(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     if used is None and not launch.has(_LENGTH):
         place = next(launch.settings["model." + name] for name in DRAFTERS if launch.has("model." + name))
         yield at(place, f"the exported drafter proposes {exported}, but max_draft_tokens is unset: "
-                        f"{DEFAULT_DRAFT_TOKENS} of them are verified, a width that nobody measured (O01)")
+                        f"{DEFAULT_DRAFT_TOKENS} of them are verified, a width that nobody measured")
     elif used is not None and used > exported:
         yield at(launch.settings[_LENGTH], f"the exported drafter proposes {exported} tokens, {used} cannot be "
                                            "verified")
@@ -53,7 +53,7 @@ RULES = (
          summary="The verified width is not the one the drafter was exported for.",
          why="num_draft_tokens fixes the exported block; max_draft_tokens is what is verified, 4 when unset.",
          fix="Set max_draft_tokens, at most num_draft_tokens.",
-         source=_README + "; pull request 2559 (case O01); src/config.cpp",
+         source=_README + "; microsoft/onnxruntime-genai#2559; src/config.cpp",
          bad=_config(_DRAFTER, ""), good=_config(_DRAFTER, '"max_draft_tokens": 7'), check=_width),
     Rule(code="SP512", name="ort-sampling", severity="warning",
          summary="Sampling with a block drafter.",

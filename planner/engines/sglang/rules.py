@@ -114,10 +114,10 @@ RULES = (
     *adaptive_rules.RULES,
     Rule(code="SP201", name="sglang-chain-width", severity="warning",
          summary="At topk 1, num-draft-tokens is not num-steps + 1.",
-         why="It is the verify width, the root included. 2 with 2 steps verifies one draft of two (S31: lower AL than "
+         why="It is the verify width, the root included. 2 with 2 steps verifies one draft of two (a lower AL than "
              "vLLM with the same weights); new releases reset it with a warning, so the file lies.",
          fix="num-draft-tokens = num-steps + 1; --fix does it.",
-         source=_HOOK + ", _handle_eagle_family; sgl-project/sglang#8228 (case S31), pull request 3582 (case S06)",
+         source=_HOOK + ", _handle_eagle_family; sgl-project/sglang#8228, #3582",
          bad=sglang_command(_STEPS + " 2", _TOPK + " 1", _WIDTH + " 2"), good=sglang_command(*CHAIN),
          check=_chain_width),
     Rule(code="SP202", name="sglang-tree-nodes", severity="error",
@@ -125,16 +125,15 @@ RULES = (
          why="The draft picks num-draft-tokens - 1 of topk + (steps - 1) x topk^2 candidates and stops with 'selected "
              "index k out of range'.",
          fix="Lower num-draft-tokens, or raise steps or topk.",
-         source="SGLang 0.5.23, speculative/eagle_utils.py, organize_draft_results; sgl-project/sglang#5160 (case S08)",
+         source="SGLang 0.5.23, speculative/eagle_utils.py, organize_draft_results; sgl-project/sglang#5160",
          bad=sglang_command(_STEPS + " 1", _TOPK + " 4", _WIDTH + " 16"),
          good=sglang_command(_STEPS + " 3", _TOPK + " 4", _WIDTH + " 16"),
          check=_tree_nodes),
     Rule(code="SP203", name="sglang-partial-triple", severity="error",
          summary="topk or num-draft-tokens is set, num-steps is not.",
          why="SGLang chooses all three or none; with some it stops with an assertion. Which of the numbers is the "
-             "draft length is asked often (S11): num-steps is.",
-         fix="Set all three flags, or none.", source=_HOOK + ", _handle_eagle_family; sgl-project/sglang#3883 (case "
-                                                             "S11)",
+             "draft length is asked often: num-steps is.",
+         fix="Set all three flags, or none.", source=_HOOK + ", _handle_eagle_family; sgl-project/sglang#3883",
          bad=sglang_command(_TOPK + " 8", _WIDTH + " 64"), good=sglang_command(*CHAIN), check=_partial),
     Rule(code="SP204", name="sglang-block-width", severity="error",
          summary="Block size and num-draft-tokens contradict each other.",

@@ -113,7 +113,7 @@ RULES = (
          why="The key was a tier's lowest batch and is its highest since pull request 10860; the field kept its name, "
              "so an old table loads and drafts at the wrong batches.",
          fix="{1: 4, 5: 2, 9: 0} by lowest batch is {4: 4, 8: 2} by highest.",
-         source="NVIDIA/TensorRT-LLM pull request 10860 (case T09); " + _CODE + ", draft_len_schedule",
+         source="NVIDIA/TensorRT-LLM#10860; " + _CODE + ", draft_len_schedule",
          bad=_file(*_EAGLE, "draft_len_schedule: {1: 4, 4: 2, 8: 0}"),
          good=_file(*_EAGLE, "draft_len_schedule: {4: 4, 8: 2, 32: 1}"), check=_meaning),
     Rule(code="SP302", name="trtllm-schedule-first", severity="error",

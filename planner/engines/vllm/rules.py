@@ -159,8 +159,9 @@ RULES = (
          check=_target_tp),
     Rule(code="SP108", name="vllm-draft-tp-value", severity="error",
          summary="draft_tensor_parallel_size is neither 1 nor the target's.",
-         why="vLLM refuses it (and early releases ignored it for draft models, V28: check the log).",
-         fix="Take 1, or the target's tensor parallel size.", source=_CODE + ", _verify_and_get_draft_tp; case V28",
+         why="vLLM refuses it (and early releases ignored it for draft models: check the log).",
+         fix="Take 1, or the target's tensor parallel size.",
+         source=_CODE + ", _verify_and_get_draft_tp; vllm-project/vllm#31886",
          bad=vllm('{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3, '
                   '"draft_tensor_parallel_size": 2}', flags="-tp 8 ", target="Qwen/Qwen3-32B"),
          good=vllm('{"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3, '

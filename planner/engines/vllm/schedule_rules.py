@@ -78,7 +78,8 @@ def _schedule_runner(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa
     if launch.has(_SCHEDULE) and launch.environment("VLLM_USE_V2_MODEL_RUNNER") == "0":
         yield at_name(launch.settings[_SCHEDULE], "a schedule on the V1 model runner (VLLM_USE_V2_MODEL_RUNNER=0) "
                                                   "replays piecewise graphs only: up to 21.6 % slower than off where "
-                                                  "it never drafts (V13), and it thrashes at its thresholds (V12)")
+                                                  "it never drafts (vllm#52087), and it thrashes at its thresholds "
+                                                  "(vllm#49548)")
 
 
 def _schedule_dp(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
@@ -91,7 +92,7 @@ def _schedule_zero(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: 
     tiers = schedule(launch)
     if tiers and all(tier.draft_len == 0 for tier in tiers):
         yield at(launch.settings[_SCHEDULE], "no range drafts: the loaded drafter and the scheduler still cost up to "
-                                             "21.6 % (V13); remove --speculative-config for plain decoding")
+                                             "21.6 % (vllm#52087); remove --speculative-config for plain decoding")
 
 
 
@@ -107,7 +108,7 @@ RULES = (
     Rule(code="SP101", name="vllm-schedule-form", severity="error",
          summary="The batch schedule is not a list of [first, last, D].",
          why="The dictionary of the first release is refused now.", fix="Write triples; --fix converts the old form.",
-         source="vLLM 0.33.0, vllm/v1/spec_decode/dynamic/utils.py; case V14 (first release, May 2026)",
+         source="vLLM 0.33.0, vllm/v1/spec_decode/dynamic/utils.py; vllm-project/vllm#32374 (first release, May 2026)",
          bad=_with_schedule('{"1-64": 3, "65-512": 1}'), good=_with_schedule(_GOOD), check=_schedule_form),
     Rule(code="SP102", name="vllm-schedule-ranges", severity="error",
          summary="The ranges of the batch schedule overlap, leave a gap or do not start at 1.",
@@ -125,7 +126,7 @@ RULES = (
          summary="A batch schedule on the V1 model runner.",
          why="There, variable draft lengths replay piecewise graphs only.",
          fix="Remove VLLM_USE_V2_MODEL_RUNNER=0, or use one draft length.",
-         source=_DOCS + "dynamic_speculative_decoding.md, Limitations; vllm#49548 (case V12), vllm#52087 (case V13)",
+         source=_DOCS + "dynamic_speculative_decoding.md, Limitations; vllm-project/vllm#49548, #52087",
          bad=_with_schedule(_GOOD, env="VLLM_USE_V2_MODEL_RUNNER=0 "), good=_with_schedule(_GOOD),
          check=_schedule_runner),
     Rule(code="SP105", name="vllm-schedule-dp", severity="warning",
@@ -138,6 +139,6 @@ RULES = (
          summary="A batch schedule that never drafts.",
          why="D = 0 with a drafter loaded is not plain decoding: KV memory, hidden states and graphs are paid.",
          fix="Remove --speculative-config.",
-         source="vllm-project/vllm pull request 52087 (case V13: +6.5 to +21.6 % time per token)",
+         source="vllm-project/vllm#52087 (+6.5 to +21.6 % time per token)",
          bad=_with_schedule("[[1, 512, 0]]"), good=_with_schedule(_GOOD), check=_schedule_zero),
 )

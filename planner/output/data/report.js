@@ -133,9 +133,9 @@
       if (row === chosen) svg.append(el("text", { x: x.at(d), y: y.at(base) - 3, "text-anchor": "middle" }, "▼"));
     });
     svg.append(el("line", { class: "off", x1: LEFT, x2: W - RIGHT, y1: y.at(off * 1e3), y2: y.at(off * 1e3) }, el("title", {}, `off: ${ms(off)}`)));
-    for (const edge of facts.tile_edges) if (edge <= Math.max(...lens)) svg.append(el("line", { class: "axis", "stroke-dasharray": "2 3", x1: x.at(edge - 0.5), x2: x.at(edge - 0.5), y1: TOP, y2: H - BOTTOM }, el("title", {}, "another attention tile starts")));
+    for (const edge of facts.tile_edges) if (edge <= Math.max(...lens)) svg.append(el("line", { class: "axis", "stroke-dasharray": "2 3", x1: x.at(edge - 0.5), x2: x.at(edge - 0.5), y1: TOP, y2: H - BOTTOM }, el("title", {}, "a larger attention tile, or another")));
     legend(figure, [...names, "off"], (index) => index < names.length ? [el("rect", { width: 36, height: 16, fill: `url(#part${index})` })] : [el("line", { class: "off", x1: 0, x2: 36, y1: 8, y2: 8 })]);
-    if (facts.tile_edges.some((edge) => edge <= Math.max(...lens))) figure.append(el("p", { class: "soft" }, "Dotted lines: another attention tile starts."));
+    if (facts.tile_edges.some((edge) => edge <= Math.max(...lens))) figure.append(el("p", { class: "soft" }, "Dotted lines: from here a larger attention tile, or one more."));
   }
 
   function speedup() {

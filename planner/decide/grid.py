@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.decide.anchor import Anchoring
+from specplan.planner.decide.anchored_value import anchored_off_step, anchored_step
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
@@ -31,11 +33,13 @@ def step_grid(
     batches: Array,
     contexts: Array,
     *,
+    anchoring: Anchoring | None = None,
     chunk_cells: int = CHUNK_CELLS,
 ) -> StepGrid:
     """Step times for all combinations of one-dimensional `draft_lens`, `batches` and `contexts`.
 
-    Work is linear in the number of cells; beyond the result itself, memory depends on `chunk_cells` only.
+    With `anchoring` they are moved to the user's measurements, as every answer is. Work is linear in the number of
+    cells; beyond the result itself, memory depends on `chunk_cells` only.
     """
     shape = (draft_lens.size, batches.size, contexts.size)
     step_s, off_s = np.empty(shape), np.empty(shape[1:])
@@ -45,7 +49,11 @@ def step_grid(
         here = slice(first, first + per_chunk)
         context = np.asarray(contexts[here], dtype=float).reshape(1, 1, -1)
         batch = np.asarray(batches, dtype=float).reshape(1, -1, 1)
-        step_s[:, :, here] = speculative_step(target, deployment, drafter, draft, batch, context).step_s
-        off = off_step(target, deployment, batch, context).step_s
-        off_s[:, here] = np.broadcast_to(off, (1, batches.size, context.size))[0]
+        off = off_step(target, deployment, batch, context)
+        step = speculative_step(target, deployment, drafter, draft, batch, context)
+        if anchoring is not None:
+            step = anchored_step(step, off, anchoring.of(drafter.name))
+            off = anchored_off_step(off, anchoring.of(""))
+        step_s[:, :, here] = step.step_s
+        off_s[:, here] = np.broadcast_to(off.step_s, (1, batches.size, context.size))[0]
     return StepGrid(off_s=off_s, step_s=step_s)
