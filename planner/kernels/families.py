@@ -44,6 +44,7 @@ class SplitRule:
     verify: bool
     cap: int
     kv_block_tokens: int
+    min_blocks: int = 0         # KV blocks that a split holds at least; 0: splits by FlashAttention's table of waves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,6 +183,7 @@ def _from_design(
         row_s=family.row_s,
         combine_s=COMBINE_S if splits else 0.0,
         split_cap=family.split.cap if splits else 1,
+        split_min_blocks=family.split.min_blocks,
         kv_block_tokens=family.split.kv_block_tokens,
         l2_bytes=hardware.l2_bytes,
         evidence=Evidence(level="prior", quality="rough", source=source),
