@@ -95,14 +95,13 @@ def _gemm(kernel: Any, rows: Slice, l2_warm: bool, skew: float) -> Array:
 
 
 def _moe(kernel: Any, rows: Slice, l2_warm: bool, skew: float) -> Array:
-    del l2_warm
     names = ("tokens", "hidden", "intermediate", "experts", "top_k", "tp", "ep")
     seconds = np.empty(len(rows))
     balanced = rows.columns["routing_skew"] == 0
     for mask, spread in ((balanced, BALANCED_SKEW), (~balanced, skew)):
         if np.any(mask):
             seconds[mask] = moe_time(
-                kernel, matrices=int(rows.variant["matrices"]), skew=spread,
+                kernel, matrices=int(rows.variant["matrices"]), skew=spread, l2_warm=l2_warm,
                 weight_bytes=BYTES_PER_WEIGHT[kernel.weight_dtype],
                 **{name: rows.columns[name][mask] for name in names},
             ).time_s

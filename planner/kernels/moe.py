@@ -36,8 +36,8 @@ class MoeKernel:
     expert_s: float = 0.0           # per expert hit
     local_expert_s: float = 0.0     # per expert that this GPU holds, hit or not
     k_chain_s: float = 0.0          # per 1024 of hidden + intermediate
-    one_token: float = 1.0          # share of the priced time that one token takes (paths for few tokens) ...
-    fade_tokens: float = 1.0         # ... and over how many tokens that fades by 1/e
+    one_token: float = 1.0          # tables only: share of the priced time that one token takes ...
+    fade_tokens: float = 1.0        # ... and over how many tokens that fades by 1/e
     notes: tuple[Note, ...] = ()
 
 
@@ -72,6 +72,7 @@ def moe_time(
     ep: ArrayLike = 1,
     skew: float,
     weight_bytes: float,
+    l2_warm: bool = False,
 ) -> KernelTime:
     """Seconds of one routed-expert block on one GPU; `tokens` are all tokens of the expert-parallel group.
 
@@ -79,7 +80,9 @@ def moe_time(
     t = launch + 4 h (token T + row rows) + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma)
         + expert A + local_expert E/ep + k_chain (h + i)/1024
 
-    times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens).
+    and, `l2_warm`, times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens): the tables route the same tokens to the same few
+    experts in every call. A step meets others in each layer, and published servers show nothing of it (with it, all of
+    SGLang's mixtures would gain too little), so a plan leaves it out.
     """
     t = np.asarray(tokens, dtype=float)
     width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE
@@ -93,7 +96,8 @@ def moe_time(
     fixed = (kernel.launch_s + kernel.token_s_per_byte * activations + kernel.row_s_per_byte * 4.0 * rows * hidden
              + kernel.expert_s * hit + kernel.local_expert_s * experts / ep
              + kernel.k_chain_s * (hidden + width) / 1024)
-    share = 1.0 - (1.0 - kernel.one_token) * np.exp(-np.maximum(t - 1.0, 0.0) / kernel.fade_tokens)
+    few = (1.0 - kernel.one_token) * np.exp(-np.maximum(t - 1.0, 0.0) / kernel.fade_tokens)
+    share = 1.0 - l2_warm * few
     return KernelTime(
         time_s=share * (fixed + pnorm(memory, tensor, OVERLAP)),
         parts={"memory": share * memory, "tensor": share * tensor, "launch": share * fixed},

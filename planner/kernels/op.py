@@ -130,7 +130,7 @@ def _allreduce(
 
 
 def _moe(
-    gpu: GpuProfile, engine: str, kernel: str | None, _: bool, *, tokens: int, hidden: int, intermediate: int,
+    gpu: GpuProfile, engine: str, kernel: str | None, l2_warm: bool, *, tokens: int, hidden: int, intermediate: int,
     experts: int, top_k: int, matrices: int = 3, tp: int = 1, ep: int = 1, dtype: str = "bf16",
     routing: str | float = "uniform",
 ) -> Priced:
@@ -142,7 +142,7 @@ def _moe(
         raise InputError(f"--routing: no routing '{routing}'{nearest(routing, ROUTING)}; known: {', '.join(ROUTING)}")
     chosen = moe_kernel(gpu, engine, weight_dtype=dtype, gated=matrices == 3, override=kernel)
     time = moe_time(chosen, tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts, top_k=top_k,
-                    matrices=matrices, tp=tp, ep=ep, weight_bytes=BYTES_PER_WEIGHT[dtype],
+                    matrices=matrices, tp=tp, ep=ep, weight_bytes=BYTES_PER_WEIGHT[dtype], l2_warm=l2_warm,
                     skew=ROUTING[routing] if isinstance(routing, str) else routing)
     return chosen.id, time
 

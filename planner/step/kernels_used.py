@@ -124,7 +124,7 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
         reason = f"{mla.id} was fitted to MLA; here it prices DeepSeek-V4's compressed attention, token by token"
         notes = (*mla.notes, Note("compressed-attention-prior", reason))
         yield KernelUsed("mla", mla.id, mla.version, prior_evidence(mla.evidence, reason), notes)
-    elif isinstance(mixer, LatentAttention) and mixer.index is not None and kv_dtype != "fp8":
+    elif isinstance(mixer, LatentAttention) and mixer.index is not None and kv_dtype != "fp8" and engine in ("vllm", "sglang"):
         sparse = sparse_kernel(gpu, engine)
         yield _used("sparse", sparse)
     elif isinstance(mixer, LatentAttention):

@@ -115,11 +115,11 @@ def _picked(
 ) -> KernelTime:
     """Sparse MLA: each token reads its own picks, by one kernel for plain and verify passes.
 
-    An fp8 cache goes to a decode kernel that takes every token as a sequence of its own; a bf16 cache to one CTA per
-    token (vLLM, v1/attention/backends/mla/flashmla_sparse.py; SGLang, layers/attention/nsa_backend.py: verify passes
-    take `nsa_decode_impl`).
+    vLLM and SGLang read a bf16 cache by one CTA per token; an fp8 cache, and the caches of other engines, go to decode
+    kernels that take every token as a sequence of its own (vLLM, v1/attention/backends/mla/flashmla_sparse.py; SGLang,
+    layers/attention/nsa_backend.py, where verify passes take `nsa_decode_impl`).
     """
-    if deployment.kv_dtype == "fp8":
+    if deployment.kv_dtype == "fp8" or deployment.path.engine not in ("vllm", "sglang"):
         tokens = work.batch * work.query_len
         return _mla(mixer, deployment, heads, tokens, np.minimum(work.context_tokens, index.top_k), np.ones(()))
     return sparse_time(

@@ -79,7 +79,7 @@ def test_qwen3_235b_like_layer_on_h200_kernels_md_2_2(h200: GpuProfile, routing:
     kernel = moe_kernel(h200, "vllm", weight_dtype="bf16")
     tokens = np.array(list(MEASURED[routing]))
     times = moe_time(kernel, tokens=tokens, hidden=4096, intermediate=1536, experts=128, top_k=8,
-                     skew=ROUTING[routing], weight_bytes=2.0).time_s * MICRO
+                     skew=ROUTING[routing], weight_bytes=2.0, l2_warm=True).time_s * MICRO
     measured = np.array(list(MEASURED[routing].values()))
     assert times == pytest.approx(measured, rel=0.20)
 
