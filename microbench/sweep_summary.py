@@ -67,7 +67,7 @@ def _kernel(fitted: Fitted, hardware: Hardware) -> list[str]:
     lines = [head]
     if rows.family == "allreduce":
         return lines
-    lines.append("  " + "  ".join(f"{name}={value:.3g}" for name, value in entry.parameters.items()))
+    lines.append("  " + "  ".join(_number(fitted, name, value) for name, value in entry.parameters.items()))
     predicted = predict(fitted, rows, hardware)
     error = 100.0 * (predicted / rows.time_s - 1.0)
     lines.append(f"  all points: {np.mean(np.abs(error)):.1f} % mean, bias {np.median(error):+.1f} %")
@@ -77,6 +77,13 @@ def _kernel(fitted: Fitted, hardware: Hardware) -> list[str]:
         lines.append(f"  {shape}: measured {_time(rows.time_s[index])}, predicted {_time(predicted[index])} "
                      f"({error[index]:+.0f} %)")
     return lines
+
+
+def _number(fitted: Fitted, name: str, value: float) -> str:
+    """A number with its standard error; or marked, where the points cannot tell it."""
+    error = fitted.entry.evidence.parameter_error_pct.get(name)
+    note = " (prior: not told)" if name in fitted.held else "" if error is None else f" +-{error:g} %"
+    return f"{name}={value:.3g}{note}"
 
 
 def predict(fitted: Fitted, rows: Slice, hardware: Hardware) -> Array:

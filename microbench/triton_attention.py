@@ -16,12 +16,16 @@ FULL_GRID, GOOD_FILL, FEW_BLOCKS, SPLIT_CAP = 0.8, 0.85, 4, 32     # FlashAttent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """One variant of the kernel: rows and keys per step, warps, pipeline stages, programs per (sequence, KV head)."""
+    """One variant of the kernel: rows and keys per step, warps, pipeline stages, programs per (sequence, KV head).
+
+    `halves` is 2 where queries, keys and accumulators are held in two parts by column, to need fewer registers.
+    """
 
     block_m: int
     block_n: int
     warps: int
     stages: int
+    halves: int = 1
     splits: int = 1
 
 
@@ -134,7 +138,7 @@ def bind(
             *query.stride()[:3], *keys.stride()[:3], *values.stride()[:3], table.stride(0), *out_strides,
             GROUP=group, HEAD_DIM=head_dim, HEAD_BLOCK=head_block, VALUE_DIM=value_dim, VALUE_BLOCK=value_block,
             ROPE_DIM=layout.rope_dim, KEYS_ARE_VALUES=layout.keys_are_values, PAGE=layout.page_tokens,
-            BLOCK_M=tiles.block_m, BLOCK_N=tiles.block_n, SPLIT=split,
+            BLOCK_M=tiles.block_m, BLOCK_N=tiles.block_n, HALVES=tiles.halves, SPLIT=split,
             num_warps=tiles.warps, num_stages=tiles.stages, enable_fp_fusion=True,
         )  # fmt: skip
         if split:

@@ -39,11 +39,11 @@ def points(cases: tuple[Case, ...], environment: Environment) -> list[Measuremen
 def test_the_core_identifies_every_fit_with_a_third_held_out(environment: Environment) -> None:
     measured = Measurements(environment=environment, points=tuple(points(general_grid(environment).core, environment)),
                             references=())
-    hardware = base_profile(measured).hardware
+    base = base_profile(measured)
     slices = measured_slices(measured.timed, "")
     assert {rows.family for rows in slices} >= {"gemm", "attention"}
     for rows in slices:
-        target = measured_target(rows, hardware)
+        target = measured_target(rows, base)
         if rows.family in {"gemm", "attention", "mla"}:
             train = rows.take(~held_out(rows, "a"))
             assert too_little(train, target) is None, (rows.name, too_little(train, target))

@@ -42,7 +42,7 @@ def compile_attend(
     constants: dict[str, Any] = {
         "GROUP": group, "HEAD_DIM": head_dim, "HEAD_BLOCK": head_dim, "VALUE_DIM": head_dim, "VALUE_BLOCK": head_dim,
         "ROPE_DIM": rope, "KEYS_ARE_VALUES": rope > 0, "PAGE": page, "BLOCK_M": block_m, "BLOCK_N": tile.block_n,
-        "SPLIT": split,
+        "HALVES": tile.halves, "SPLIT": split,
     }
     pointers = {"query": "*bf16", "out": "*bf16", "table": "*i32", "lengths": "*i32", "partial": "*fp32",
                 "peaks": "*fp32", "totals": "*fp32"}
