@@ -1,7 +1,8 @@
 """`specplan fit MEASUREMENTS.jsonl`: the project's own measurements as slices, and the profile that they make.
 
 Measurements override the shipped numbers of what they measured: their entries serve every engine (`any`) and take the
-place of the base profile's entries with the same key; everything else of the base stays. Only timed points count.
+place of the base profile's entries with the same key; everything else of the base stays. Attention kernels of another
+design stay too: they can still be named. Only timed points count.
 A serving step finds no operand in cache, so points with operands left there (`cold: false`) tell nothing but the gain
 of a warm cache (`fit_warm.py`), which plans do not use.
 """
@@ -56,6 +57,7 @@ FAMILY_OF_OP: Mapping[str, Family] = {
     "gemm": "gemm", "lm_head": "gemm", "attention": "attention", "mla": "mla", "moe": "moe", "allreduce": "allreduce",
 }
 MATH_BEYOND_PEAK = 1.1      # the datasheet's tolerance, as for rows that are impossible
+OWN = "sweep"               # before the name of a source: the base's fits have sources of the same names
 RANDOM_ROUTING = 1.0        # the sweep routes at random: neither balanced nor a power law
 
 
@@ -208,19 +210,28 @@ def _over(base: GpuProfile, measured: GpuProfile) -> GpuProfile:
     """The base with each measured entry in the place of the base's entries of the same key."""
     kernels = {}
     for family in FAMILIES:
-        own = measured.entries(family)
-        keys = {tuple(sorted(entry.key.items())) for entry in own}
-        kept = [entry for entry in base.entries(family) if not _replaced(entry, keys)]
+        own = tuple(_sourced(entry) for entry in measured.entries(family))
+        replaced = {_name_of(entry) for entry in own}
+        kept = [entry for entry in base.entries(family) if _name_of(entry) not in replaced]
         if own or kept:
             kernels[family] = (*own, *kept)
     named = {entry.evidence.source for entries in kernels.values() for entry in entries}
-    sources = {name: text for name, text in {**base.sources, **measured.sources}.items()
+    told = {f"{OWN}-{name}" if name not in base.hardware.sources else name: text
+            for name, text in measured.sources.items()}
+    sources = {name: text for name, text in {**base.sources, **told}.items()
                if name in named or name in base.hardware.sources}
     return dataclasses.replace(measured, kernels=kernels, sources=sources, file=None)
 
 
-def _replaced(entry: Entry, keys: set[tuple[tuple[str, Key], ...]]) -> bool:
-    return tuple(sorted(entry.key.items())) in keys
+def _sourced(entry: Entry) -> Entry:
+    """The entry under a source of its own: the base's fits are named alike."""
+    return dataclasses.replace(entry, evidence=dataclasses.replace(
+        entry.evidence, source=f"{OWN}-{entry.evidence.source}"))
+
+
+def _name_of(entry: Entry) -> tuple[object, ...]:
+    """What an own entry replaces: the same key, of attention in the same design."""
+    return (entry.kernel if "head_dim" in entry.key else "", *sorted(entry.key.items()))
 
 
 def _base_name(measured: Measurements, base: str | None, path: Path) -> str:

@@ -32,6 +32,7 @@ from specplan.planner.step.engine_paths import EnginePath, FixedCost, engine_pat
 from specplan.planner.step.step_time import off_step, speculative_step
 
 DRAFT_LENS = tuple(range(13))
+ATTENTION = {"cuda": "any-specplan-triton", "cpu": "any-torch-packed"}      # what decode_step runs
 SMALL_KERNELS = 10          # of a layer of decode_step: 2 norms, 2 cache writes, 2 copies, 2 for the gate, 2 sums
 LAUNCH_PRIOR_S = 2e-6       # inside a CUDA graph, where no sweep lies beside the profile (kernels.md 2.4)
 CPU_WEIGHT_CACHES = 3.0     # layers are taken until the weights exceed this many last-level caches
@@ -115,7 +116,8 @@ def validate_step(
     target = replace(question.target, groups=(replace(question.target.groups[0], count=count),))
     shape = decode_step.shape_of(question.target, count)
     path = runner_path(question.deployment.gpu)
-    deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1)
+    deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1,
+                         attention_kernel=ATTENTION[environment.device])
     bench = Built(target=decode_step.build(shape, environment, dtype),
                    drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
     cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]

@@ -16,7 +16,7 @@ from specplan.microbench.fit_system import Fitted
 from specplan.microbench.grids import general_grid
 from specplan.microbench.measurements import Measurement, Measurements, environment_id
 from specplan.planner.kernels.attention import AttentionKernel, attention_time, math_knee_rows
-from specplan.planner.kernels.entries import Entry
+from specplan.planner.kernels.entries import Entry, GpuProfile
 from specplan.planner.kernels.profile import dump_profile, load_gpu
 from specplan.planner.kernels.select import attention_kernel
 from specplan.planner.kernels.timing import Evidence
@@ -99,12 +99,34 @@ def test_a_held_rate_is_no_slower_than_the_best_one_seen() -> None:
     assert found.entry.parameters["math_flop_per_s"] >= 0.95 * best
 
 
-def test_the_planner_prices_many_rows_by_the_measured_rate(tmp_path: Path) -> None:
+def profile(tmp_path: Path) -> GpuProfile:
     measured = Measurements(environment=H200, points=tuple(timed(grid(), kernel(math_flop_per_s=3e14))), references=())
     (tmp_path / "mine.yaml").write_text(dump_profile(fit_measured(measured, BASE, splits=("a",)).profile))
-    mine = attention_kernel(load_gpu(tmp_path / "mine.yaml"), "vllm", head_dim=128, kv_dtype="bf16",
-                            override="any-specplan-triton")
+    return load_gpu(tmp_path / "mine.yaml")
+
+
+def test_the_planner_prices_many_rows_by_the_measured_rate(tmp_path: Path) -> None:
+    mine = attention_kernel(profile(tmp_path), "vllm", head_dim=128, kv_dtype="bf16")
+    assert mine.id == "any-specplan-triton"
     assert mine.math_flop_per_s == pytest.approx(3e14, rel=0.1)
+    assert "timed specplan-triton with several query tokens, not vllm-fa3" in " ".join(n.message for n in mine.notes)
+
+
+def test_other_widths_and_formats_and_a_kernel_named_stay_as_shipped(tmp_path: Path) -> None:
+    mine = profile(tmp_path)
+    for head_dim, kv, override in ((64, "bf16", None), (128, "fp8", None), (128, "bf16", "vllm-fa3")):
+        found, shipped = (attention_kernel(gpu, "vllm", head_dim=head_dim, kv_dtype=kv, override=override)
+                          for gpu in (mine, BASE))
+        assert found == shipped
+
+
+def test_a_library_that_the_engine_runs_is_taken_before_the_stand_in() -> None:
+    points = timed(grid(), kernel())
+    both = [*points, *(dataclasses.replace(point, kernel="flash-attn-3") for point in points)]
+    mine = fit_measured(Measurements(environment=H200, points=tuple(both), references=()), BASE, splits=("a",)).profile
+    assert attention_kernel(mine, "vllm", head_dim=128, kv_dtype="bf16").id == "any-fa3"
+    assert {entry.id for entry in mine.entries("attention") if entry.kernel == "fa3"
+            and entry.key == {"head_dim": 128, "kv_dtype": "bf16"}} == {"any-fa3"}      # vLLM's and SGLang's are gone
 
 
 def test_warm_points_tell_the_gain_of_the_cache_and_nothing_else() -> None:
