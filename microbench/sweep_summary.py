@@ -12,10 +12,11 @@ from specplan.microbench.fit_profile import FitReport
 from specplan.microbench.fit_rows import Slice
 from specplan.microbench.fit_system import Fitted
 from specplan.microbench.fit_target_matrix import TABLE_SKEW
-from specplan.microbench.measurements import Environment, Measurement, Measurements
+from specplan.microbench.measurements import Environment, Measurement, Measurements, by_op
+from specplan.microbench.runner import draft_step_s, launch_floor_s
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.entries import Hardware
-from specplan.planner.messages import Note
+from specplan.planner.messages import InputError, Note
 
 WORST_SHOWN = 3     # shapes per kernel, those that the equation misses most
 
@@ -26,6 +27,7 @@ def summary(measured: Measurements, fit: FitReport, notes: Sequence[Note]) -> st
     for fitted in fit.fitted:
         lines += [*_kernel(fitted, fit.profile.hardware), ""]
     lines += [f"no equation: {item.rows.name} ({len(item.rows)} points): {item.reason}" for item in fit.unfitted]
+    lines += _draft_steps(measured, fit)
     lines += _warm(measured.timed)
     lines += _skipped(measured.skipped)
     lines += [f"note: {note.message}" for note in notes]
@@ -100,6 +102,22 @@ def predict(fitted: Fitted, rows: Slice, hardware: Hardware) -> Array:
 def _time(seconds: float) -> str:
     digits = max(0, 2 - math.floor(math.log10(seconds * 1e6))) if seconds > 0 else 0
     return f"{seconds * 1e6:.{digits}f} us"
+
+
+def _draft_steps(measured: Measurements, fit: FitReport) -> list[str]:
+    """Whole passes of a drafter beside the sum of their kernels by the new profile: no fit has seen them."""
+    floor_s = launch_floor_s(measured.timed)
+    lines = []
+    for point in by_op(measured.timed, "draft_step"):
+        shape = " ".join(f"{name}={point.shape[name]}" for name in ("layers", "hidden", "batch", "context_tokens"))
+        try:
+            predicted = draft_step_s(point, fit.profile, device=measured.environment.device, floor_s=floor_s)
+        except InputError as error:
+            lines.append(f"draft step {shape}: measured {_time(point.median_s)}, not predicted: {error}")
+            continue
+        lines.append(f"draft step {shape}: measured {_time(point.median_s)}, predicted {_time(predicted)} "
+                     f"({100 * (predicted / point.median_s - 1):+.0f} %)")
+    return lines
 
 
 def _warm(points: Sequence[Measurement]) -> list[str]:

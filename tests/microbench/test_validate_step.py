@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from specplan.microbench import validate_step
+from specplan.microbench import runner, validate_step
 from specplan.microbench.fit_measurements import fit_measured
 from specplan.microbench.journal import append, open_journal
 from specplan.microbench.measured_base import base_profile
 from specplan.microbench.measurements import Measurement, environment_id
+from specplan.microbench.step_timing import beside
 from specplan.microbench.validate_step import StepRow, StepValidation
 from specplan.microbench.validate_step_text import validation_json, validation_text
 from specplan.planner.acceptance.forms import from_alpha
@@ -50,13 +51,16 @@ def config(profile: Path, drafter: str = "{mechanism: eagle3, acceptance: {alpha
 
 
 def test_the_runner_has_no_host_and_small_kernels_at_the_measured_launch_floor(profile: Path) -> None:
-    path = validate_step.runner_path(load_gpu(str(profile)))
+    swept = beside(load_gpu(str(profile)))
+    assert swept is not None
+    path = runner.runner_path(runner.launch_floor_s(swept.timed))
     assert path.host_step_s.value == path.spec_extra_s.value == path.per_seq_s.value == path.pass_floor_s.value == 0
-    assert path.constant("small_kernels_s_per_layer") == pytest.approx(validate_step.SMALL_KERNELS * 5e-6)
+    assert path.constant("small_kernels_s_per_layer") == pytest.approx(runner.SMALL_KERNELS * 5e-6)
 
 
 def test_without_a_sweep_the_launch_floor_is_a_prior() -> None:
-    assert validate_step.launch_floor_s(load_gpu("h200-sxm")) == validate_step.LAUNCH_PRIOR_S
+    assert beside(load_gpu("h200-sxm")) is None
+    assert runner.launch_floor_s(()) == runner.LAUNCH_PRIOR_S
 
 
 def row(draft_len: int | None, measured_s: float, predicted_s: float) -> StepRow:
