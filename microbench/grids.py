@@ -110,7 +110,7 @@ def _cpu_grid(environment: Environment) -> Grid:
     core += [cases.gemm(rows=rows, n=16_384, k=1024, dtype="fp32", op="lm_head") for rows in (1, 16)]
     core += _attentions("fp32", "fp32", CPU_ATTENTION_CORE, head_dim=64)
     core += [cases.warm(case) for case in _attentions("fp32", "fp32", CPU_WARM, head_dim=64)]
-    core += [_draft_step(batch) for batch in (1, 8)]
+    core += [_draft_step(batch) for batch in (1, 2, 4, 8)]
     edges = _gemms(CPU_MATRICES[:4], (2, 3, 6, 8, 12, 32, 104), "fp32")
     pool = [*_gemms(CPU_MATRICES, (2, 3, 5, 6, 8, 10, 12, 24, 32, 48, 96, 128), "fp32"),
             *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 2048), (1, 2, 4), CPU_GROUPS, 13),

@@ -13,7 +13,7 @@ from specplan.microbench.fit_rows import Slice
 from specplan.microbench.fit_system import Fitted
 from specplan.microbench.fit_target_matrix import TABLE_SKEW
 from specplan.microbench.measurements import Environment, Measurement, Measurements, by_op
-from specplan.microbench.runner import draft_step_s, launch_floor_s
+from specplan.microbench.runner import SMALL_KERNELS, draft_step_s, launch_floor_s, small_kernels_s
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.entries import Hardware
 from specplan.planner.messages import InputError, Note
@@ -106,17 +106,21 @@ def _time(seconds: float) -> str:
 
 def _draft_steps(measured: Measurements, fit: FitReport) -> list[str]:
     """Whole passes of a drafter beside the sum of their kernels by the new profile: no fit has seen them."""
-    floor_s = launch_floor_s(measured.timed)
+    points, device = by_op(measured.timed, "draft_step"), measured.environment.device
+    small_s = SMALL_KERNELS * launch_floor_s(measured.timed)
     lines = []
-    for point in by_op(measured.timed, "draft_step"):
+    for point in points:
         shape = " ".join(f"{name}={point.shape[name]}" for name in ("layers", "hidden", "batch", "context_tokens"))
         try:
-            predicted = draft_step_s(point, fit.profile, device=measured.environment.device, floor_s=floor_s)
+            predicted = draft_step_s(point, fit.profile, device=device, small_s=small_s)
         except InputError as error:
-            lines.append(f"draft step {shape}: measured {_time(point.median_s)}, not predicted: {error}")
-            continue
+            return [f"draft step {shape}: measured {_time(point.median_s)}, not predicted: {error}"]
         lines.append(f"draft step {shape}: measured {_time(point.median_s)}, predicted {_time(predicted)} "
                      f"({100 * (predicted / point.median_s - 1):+.0f} %)")
+    if lines:
+        told_s = small_kernels_s(measured.timed, fit.profile, device)
+        lines.append(f"small kernels of a layer: {_time(small_s)} as launches alone, so predicted above; "
+                     f"{_time(told_s)} by these passes, which validate step takes")
     return lines
 
 

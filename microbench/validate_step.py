@@ -18,7 +18,7 @@ import numpy as np
 from specplan.microbench import decode_step
 from specplan.microbench.environment import describe, find_device
 from specplan.microbench.measurements import Environment
-from specplan.microbench.runner import ATTENTION, launch_floor_s, runner_path
+from specplan.microbench.runner import ATTENTION, runner_path, small_kernels_s
 from specplan.microbench.step_timing import Built, MeasuredStep, Pace, beside, measure_steps
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.answer.resolve import Question, resolve
@@ -112,7 +112,8 @@ def validate_step(
     target = replace(question.target, groups=(replace(question.target.groups[0], count=count),))
     shape = decode_step.shape_of(question.target, count)
     swept = beside(question.deployment.gpu)
-    path = runner_path(launch_floor_s(() if swept is None else swept.timed))
+    path = runner_path(small_kernels_s(() if swept is None else swept.timed, question.deployment.gpu,
+                                       environment.device))
     deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1,
                          attention_kernel=ATTENTION[environment.device])
     bench = Built(target=decode_step.build(shape, environment, dtype),

@@ -173,6 +173,6 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
     assert "skipped: flash-attn-3 (2 points): not here" in text
     assert "note: something to know" in text
     (told,) = [line for line in text.splitlines() if line.startswith("draft step layers=2 hidden=512 batch=8")]
-    assert abs(int(told.rpartition("(")[2].split()[0])) <= 3     # percent, of a sum that no fit has seen
+    assert abs(int(told.partition("(")[2].split()[0])) <= 3     # percent, of a sum that no fit has seen
     assert "operands in cache: torch-packed batch=1" in text
     assert "cold (2.00 times)" in text
