@@ -87,8 +87,8 @@ def _measure_wall(launch: Launch, sets: int, rule: StopRule) -> Samples:
     launch(1 % sets)
     once = max(clock() - started, 1e-9)
     calls = max(1, math.ceil(CPU_SAMPLE_S / once))
-    samples: list[float] = []
-    spent = 0.0
+    samples = [once] if calls == 1 else []      # a long call is a sample by itself
+    spent = sum(samples)
     turn = 0
     while (stop := rule.reason(samples, spent)) is None:
         started = clock()
