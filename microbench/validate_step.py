@@ -80,6 +80,13 @@ class StepValidation:
         return float(np.mean([abs(row.error_pct) for row in self.rows]))
 
     @property
+    def mean_error_at_pace_pct(self) -> float | None:
+        """The same with the device as fast as it was during the sweep; None without a sweep beside the profile."""
+        if self.pace is None:
+            return None
+        return float(np.mean([100.0 * abs(row.predicted_s * self.pace / row.measured_s - 1.0) for row in self.rows]))
+
+    @property
     def mean_regret(self) -> float | None:
         """Mean loss by the predicted choice of D; None without an acceptance."""
         return float(np.mean([choice.regret for choice in self.choices])) if self.choices else None

@@ -101,6 +101,8 @@ def test_errors_are_relative_to_the_measurement() -> None:
     text = validation_text(result)
     assert "mean error of the step 50.0 %" in text
     assert "takes 2.00 times as long" in text
+    assert result.mean_error_at_pace_pct == pytest.approx(100.0)     # 0 and 200 %
+    assert "with that taken out 100.0 %" in text
     assert validation_json(result)["rows"][0] == {
         "batch": 1, "context_tokens": 10, "draft_len": None, "measured_s": 2.0, "predicted_s": 1.0}
 
