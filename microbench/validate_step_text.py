@@ -33,8 +33,8 @@ def validation_text(result: StepValidation) -> str:
     lines.append(f"{result.layers} of {result.model_layers} layers; plain decoding repeated within "
                  f"{100 * result.reference_spread:.0f} %")
     if result.pace is not None:
-        lines.append(f"the sweep's reference point takes {result.pace:.2f} times as long as during the sweep; mean error "
-                     f"with that taken out {result.mean_error_at_pace_pct:.1f} %")
+        lines.append(f"the sweep's reference point takes {result.pace:.2f} times as long as during the sweep; "
+                     f"mean error with that taken out {result.mean_error_at_pace_pct:.1f} %")
     lines += [f"note: {note.message}" for note in result.notes]
     return "\n".join(lines) + "\n"
 
