@@ -22,6 +22,8 @@ from specplan.planner.messages import InputError
 ROWS_PER_NUMBER = 4         # fewer rows per free number are unstable (kernels.md, section 5: 16 for 4 numbers)
 LOSS_SCALE = 0.1            # residuals beyond 10 % count linearly, so that outliers cannot steer a fit
 UNKNOWN = 1.0               # a number whose standard error exceeds itself (or its prior) is not known
+SEES = 1e-3                 # of the largest derivative by a number: a row below that does not tell it
+JUDGED_BY = 10              # fewer shape groups than this say nothing about their own spread
 MAX_EVALUATIONS = 300
 TOLERANCE = 1e-10           # tight, so that rounding to three digits gives the same digits everywhere
 
@@ -85,7 +87,9 @@ def fit_candidate(rows: Slice, target: Target, candidate: Candidate, hardware: H
     while True:
         free = {name: item for name, item in candidate.free.items() if name not in held}
         fixed = {name: candidate.free[name].prior for name in held}
-        found, jacobian, residual, loss = _solve(model, rows, free, fixed)
+        starts = [{}, *({name: value} for name, item in free.items() for value in item.also)]
+        solved = [_solve(model, rows, free, fixed, start) for start in starts]
+        found, jacobian, residual, loss = min(solved, key=lambda item: item[3])
         errors = _standard_errors(jacobian, residual, group_labels(rows))
         scale = [max(abs(found[name]), abs(free[name].prior)) for name in free]
         unknown = [name for name, error, size in zip(free, errors, scale, strict=True) if error > UNKNOWN * size]
@@ -101,16 +105,17 @@ def fit_candidate(rows: Slice, target: Target, candidate: Candidate, hardware: H
 
 
 def _solve(
-    model: Model, rows: Slice, free: Mapping[str, Free], fixed: Mapping[str, float]
+    model: Model, rows: Slice, free: Mapping[str, Free], fixed: Mapping[str, float], first: Mapping[str, float]
 ) -> tuple[dict[str, float], Array, Array, float]:
-    """Numbers, Jacobian of the log times, log residuals, and the robust loss per row."""
+    """Numbers, Jacobian of the log times, log residuals, robust loss per row; starts at `first`, else at priors."""
     from scipy.optimize import least_squares
 
     names = list(free)
     unit = np.array([max(abs(item.prior), 1e-3 * item.high) for item in free.values()])     # counted in priors
     low = np.array([item.low for item in free.values()]) / unit
     high = np.array([item.high for item in free.values()]) / unit
-    start = np.clip(np.array([item.prior for item in free.values()]) / unit, low + 1e-9, high - 1e-9)
+    start = np.array([first.get(name, item.prior) for name, item in free.items()]) / unit
+    start = np.clip(start, low + 1e-9, high - 1e-9)
     measured = np.log(rows.time_s)
 
     def residual(x: Array) -> Array:
@@ -137,16 +142,26 @@ def _jacobian(residual: Callable[[Array], Array], x: Array, low: Array, high: Ar
 
 
 def _standard_errors(jacobian: Array, residual: Array, groups: npt.NDArray[np.int64]) -> Array:
-    """Standard errors that allow rows of one shape group to share their error (cluster-robust covariance)."""
+    """Standard errors that allow rows of one shape group to share their error (cluster-robust covariance).
+
+    A number that only a few groups tell is fitted to just their errors, whose sums that covariance then finds to be
+    nothing: there it is no less than the plain one. A number that fewer than `ROWS_PER_NUMBER` rows tell is not known.
+    """
     weight = 1.0 / np.sqrt(1.0 + (residual / LOSS_SCALE) ** 2)      # of soft_l1: outliers count less
     weighted = jacobian * weight[:, None]
+    sees = np.abs(weighted) > SEES * np.abs(weighted).max(axis=0)
+    told = sees.sum(axis=0) >= ROWS_PER_NUMBER
     scale = np.sqrt(np.maximum((weighted**2).sum(axis=0), 1e-300))
     bread = np.linalg.pinv((jacobian / scale).T @ (weighted / scale))
     scores = np.zeros((int(groups.max()) + 1, jacobian.shape[1]))
     np.add.at(scores, groups, weighted / scale * residual[:, None])
     clusters = max(len(np.unique(groups)), 2)
     covariance = bread @ (scores.T @ scores) @ bread * clusters / (clusters - 1)
-    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)) / scale)
+    variance = np.diag(covariance)
+    few = np.array([len(np.unique(groups[seen])) for seen in sees.T]) < min(JUDGED_BY, clusters)
+    plain = np.diag(bread) * float((weight * residual**2).sum()) / max(len(residual) - len(scale), 1)
+    variance = np.where(few, np.maximum(variance, plain), variance)
+    return np.where(told, np.sqrt(np.maximum(variance, 0.0)) / scale, np.inf)
 
 
 def relative_error(predicted: Array, measured: Array) -> Array:

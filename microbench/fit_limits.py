@@ -52,12 +52,21 @@ def _work(rows: Slice, target: Target) -> tuple[Array, Array]:
 
 
 def _attention(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
-    width = 2 * float(target.key["head_dim"])
-    cached = c["batch"] * c["context_tokens"] * c["kv_heads"] * width * BYTES_PER_KV[str(target.key["kv_dtype"])]
-    queries = c["batch"] * c["query_len"] * c["query_heads"] * width * 2.0
-    scores = c["batch"] * c["query_len"] * c["query_heads"] * c["context_tokens"]
+    cached = cached_bytes(c, target)
+    queries = c["batch"] * c["query_len"] * c["query_heads"] * 2.0 * float(target.key["head_dim"]) * 2.0
     peak_factor = 0.5 if target.key["kv_dtype"] == "fp8" else 1.0     # fp8 math at twice the bf16 rate may be used
-    return cached + queries, 2.0 * width * scores * peak_factor
+    return cached + queries, attention_flop(c, float(target.key["head_dim"])) * peak_factor
+
+
+def cached_bytes(c: Mapping[str, Array], target: Target) -> Array:
+    """Keys and values of all cached tokens."""
+    width = 2 * float(target.key["head_dim"]) * BYTES_PER_KV[str(target.key["kv_dtype"])]
+    return c["batch"] * c["context_tokens"] * c["kv_heads"] * width
+
+
+def attention_flop(c: Mapping[str, Array], head_dim: float) -> Array:
+    """Work of q query tokens against all S cached ones: 4 FLOP per score and column, without tile padding."""
+    return 4.0 * head_dim * c["batch"] * c["query_len"] * c["query_heads"] * c["context_tokens"]
 
 
 def _prefill(c: Mapping[str, Array], target: Target) -> tuple[Array, Array]:

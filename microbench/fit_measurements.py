@@ -1,8 +1,10 @@
 """`specplan fit MEASUREMENTS.jsonl`: the project's own measurements as slices, and the profile that they make.
 
 Measurements override the shipped numbers of what they measured: their entries serve every engine (`any`) and take the
-place of the base profile's entries with the same key; everything else of the base stays. Only timed points count;
-points with operands left in cache (`cold: false`) are left out, since a serving step finds none there.
+place of the base profile's entries with the same key; everything else of the base stays. Attention kernels of another
+design stay too: they can still be named. Only timed points count.
+A serving step finds no operand in cache, so points with operands left there (`cold: false`) tell nothing but the gain
+of a warm cache (`fit_warm.py`), which plans do not use.
 """
 
 from __future__ import annotations
@@ -15,19 +17,22 @@ from pathlib import Path
 import numpy as np
 
 from specplan.microbench.fit_cpu import CPU, cpu_target
+from specplan.microbench.fit_limits import attention_flop
 from specplan.microbench.fit_profile import FitReport, as_profile, write_profile
 from specplan.microbench.fit_rows import SPLITS, Family, Slice
-from specplan.microbench.fit_system import fit_and_score
-from specplan.microbench.fit_target import Candidate, Target
+from specplan.microbench.fit_system import Fitted, fit_and_score
+from specplan.microbench.fit_target import Candidate, Free, Target
 from specplan.microbench.fit_target_attention import walk_numbers
 from specplan.microbench.fit_target_matrix import gemm_candidates, moe_candidates
 from specplan.microbench.fit_targets import mla_candidates, target_of
+from specplan.microbench.fit_warm import with_gain
 from specplan.microbench.measurements import Measurement, Measurements, read_measurements
 from specplan.planner.config.local_gpu import PROFILE_OF_DEVICE
 from specplan.planner.kernels.choice import ANY
-from specplan.planner.kernels.entries import FAMILIES, Entry, GpuProfile, Hardware, Key
+from specplan.planner.kernels.entries import FAMILIES, Entry, GpuProfile, Key
 from specplan.planner.kernels.families import AttentionFamily, attention_families
 from specplan.planner.kernels.profile import load_gpu
+from specplan.planner.kernels.select_attention import attention_math_rate
 from specplan.planner.messages import Fault, InputError
 
 DESIGNS: Mapping[str, str] = {
@@ -51,6 +56,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 FAMILY_OF_OP: Mapping[str, Family] = {
     "gemm": "gemm", "lm_head": "gemm", "attention": "attention", "mla": "mla", "moe": "moe", "allreduce": "allreduce",
 }
+MATH_BEYOND_PEAK = 1.1      # the datasheet's tolerance, as for rows that are impossible
+OWN = "sweep"               # before the name of a source: the base's fits have sources of the same names
 RANDOM_ROUTING = 1.0        # the sweep routes at random: neither balanced nor a power law
 
 
@@ -77,30 +84,38 @@ def fit_measurements(path: Path, *, base: str | None = None, out: Path | None = 
 
 def fit_measured(measured: Measurements, base: GpuProfile, splits: Sequence[str] = SPLITS) -> FitReport:
     """The base profile with the measured kernels in front; what could not be fitted is in the report."""
-    results = [fit_and_score(rows, base.hardware, l2_warm=False, splits=splits, targets=measured_target)
-               for rows in measured_slices(measured.timed, measured.environment.torch)]
+    hardware, version = base.hardware, measured.environment.torch
+    warm = {rows.name: rows for rows in measured_slices(measured.timed, version, cold=False)}
+    results = []
+    for rows in measured_slices(measured.timed, version):
+        found = fit_and_score(rows, hardware, l2_warm=False, splits=splits,
+                              targets=lambda rows, _: measured_target(rows, base))
+        if isinstance(found, Fitted) and rows.family == "attention" and rows.name in warm:
+            found = with_gain(found, warm[rows.name], hardware)
+        results.append(found)
     device = measured.environment.device_name
     report = as_profile(base, results, f"measured on {device} by specplan sweep, {measured.environment.started}")
     return dataclasses.replace(report, profile=_over(base, report.profile), faults=measured.faults)
 
 
-def measured_slices(points: Iterable[Measurement], version: str) -> list[Slice]:
+def measured_slices(points: Iterable[Measurement], version: str, *, cold: bool = True) -> list[Slice]:
     """Timed points by kernel and number format; the time of a point is the median of its samples.
 
-    Points that asked for another tile than the kernel's own choice are left out.
+    Cold points, or those with operands left in cache. Points that asked for another tile than the kernel's own choice
+    are left out.
     """
     groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
-    warm: dict[tuple[str, ...], int] = defaultdict(int)
+    others: dict[tuple[str, ...], int] = defaultdict(int)
     for point in points:
         family = FAMILY_OF_OP.get(point.op)
         if family is None or "block_m" in point.options:
             continue
         key = (family, point.kernel, *(f"{name}={value}" for name, value in _variant(point).items()))
-        if point.cold:
+        if point.cold == cold:
             groups[key].append(point)
-        else:
-            warm[key] += 1
-    return [_slice(found, version, warm[key]) for key, found in sorted(groups.items())]
+        elif cold and family != "attention":
+            others[key] += 1
+    return [_slice(found, version, others[key]) for key, found in sorted(groups.items())]
 
 
 def _variant(point: Measurement) -> dict[str, str | int]:
@@ -130,8 +145,9 @@ def _slice(points: Sequence[Measurement], version: str, warm: int) -> Slice:
     )
 
 
-def measured_target(rows: Slice, hw: Hardware) -> Target:
+def measured_target(rows: Slice, base: GpuProfile) -> Target:
     """What a slice of own measurements becomes: an entry for every engine, with the equations of its design."""
+    hw = base.hardware
     if hw.arch == CPU:
         return cpu_target(rows, hw)
     key: dict[str, Key]
@@ -142,7 +158,7 @@ def measured_target(rows: Slice, hw: Hardware) -> Target:
         family = attention_families().get(design)
         if family is None or family.form not in FREE_BY_FORM:
             return Target(id=identity, key=key, candidates=(), unfit="no attention design of this name to fit")
-        return Target(id=identity, key=key, candidates=(_design(family, hw, int(rows.variant["head_dim"])),))
+        return Target(id=identity, key=key, candidates=(_design(family, rows, base),))
     if rows.family == "gemm":
         dtype = str(rows.variant["dtype"])
         return Target(id=f"{ANY}-{rows.kernel}", key={"weight_dtype": dtype},
@@ -165,32 +181,57 @@ def _cold(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     )
 
 
-def _design(family: AttentionFamily, hw: Hardware, head_dim: int) -> Candidate:
+def _design(family: AttentionFamily, rows: Slice, base: GpuProfile) -> Candidate:
     """The equation of an attention design with its tiles and split rule."""
+    hw, head_dim = base.hardware, int(rows.variant["head_dim"])
     tiles = family.tiles(head_dim)
     fixed = {"tile_rows": tiles[0] if family.form == "walk_tile" else tiles[-1], "row_tile": family.row_tile,
              "split_cap": family.split.cap, "kv_block_tokens": family.split.kv_block_tokens,
              "ctas_per_sm": family.ctas_per_sm}
-    return Candidate(form=family.form, fixed=fixed, free=walk_numbers(hw, *FREE_BY_FORM[family.form]))
+    free = {**walk_numbers(hw, *FREE_BY_FORM[family.form]), "math_flop_per_s": _math_rate(rows, base)}
+    return Candidate(form=family.form, fixed=fixed, free=free)
+
+
+def _math_rate(rows: Slice, base: GpuProfile) -> Free:
+    """Rate of the math of many rows: only what lies beyond the knee tells it.
+
+    The prior is the prefill rate (queries are 16 bit, and so is the math, whatever the cache is stored in), or the
+    best rate seen where that is faster: no row may contradict what stays at its prior. That rate is also a start.
+    """
+    hw, head_dim = base.hardware, int(rows.variant["head_dim"])
+    peak = hw.dense("bf16")
+    seen = float(np.max(attention_flop(rows.columns, head_dim) / rows.time_s))
+    high = MATH_BEYOND_PEAK * peak
+    prior = min(max(attention_math_rate(base, ANY, head_dim, "bf16"), seen), high)
+    return Free(prior, 0.02 * peak, high, also=(min(seen, high),))
 
 
 def _over(base: GpuProfile, measured: GpuProfile) -> GpuProfile:
     """The base with each measured entry in the place of the base's entries of the same key."""
     kernels = {}
     for family in FAMILIES:
-        own = measured.entries(family)
-        keys = {tuple(sorted(entry.key.items())) for entry in own}
-        kept = [entry for entry in base.entries(family) if not _replaced(entry, keys)]
+        own = tuple(_sourced(entry) for entry in measured.entries(family))
+        replaced = {_name_of(entry) for entry in own}
+        kept = [entry for entry in base.entries(family) if _name_of(entry) not in replaced]
         if own or kept:
             kernels[family] = (*own, *kept)
     named = {entry.evidence.source for entries in kernels.values() for entry in entries}
-    sources = {name: text for name, text in {**base.sources, **measured.sources}.items()
+    told = {f"{OWN}-{name}" if name not in base.hardware.sources else name: text
+            for name, text in measured.sources.items()}
+    sources = {name: text for name, text in {**base.sources, **told}.items()
                if name in named or name in base.hardware.sources}
     return dataclasses.replace(measured, kernels=kernels, sources=sources, file=None)
 
 
-def _replaced(entry: Entry, keys: set[tuple[tuple[str, Key], ...]]) -> bool:
-    return tuple(sorted(entry.key.items())) in keys
+def _sourced(entry: Entry) -> Entry:
+    """The entry under a source of its own: the base's fits are named alike."""
+    return dataclasses.replace(entry, evidence=dataclasses.replace(
+        entry.evidence, source=f"{OWN}-{entry.evidence.source}"))
+
+
+def _name_of(entry: Entry) -> tuple[object, ...]:
+    """What an own entry replaces: the same key, of attention in the same design."""
+    return (entry.kernel if "head_dim" in entry.key else "", *sorted(entry.key.items()))
 
 
 def _base_name(measured: Measurements, base: str | None, path: Path) -> str:

@@ -16,11 +16,16 @@ US = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """A number to fit: its prior (also the start) and its physical bounds, in the unit of its name."""
+    """A number to fit: its prior (also the start) and its physical bounds, in the unit of its name.
+
+    `also` are other values to start from: the loss is flat where a maximum hides the number, and a fit that starts
+    there never finds it.
+    """
 
     prior: float
     low: float
     high: float
+    also: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

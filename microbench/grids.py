@@ -14,6 +14,17 @@ from dataclasses import dataclass
 from specplan.microbench import cases
 from specplan.microbench.cases import Case
 from specplan.microbench.environment import capability
+from specplan.microbench.grid_shapes import (
+    CPU_ATTENTION_CORE,
+    CPU_MATRICES,
+    CPU_WARM,
+    GPU_ATTENTION_CORE,
+    GPU_MATRICES,
+    HIGH_ROWS,
+    LM_HEADS,
+    MLA_CORE,
+    WARM_PAIRS,
+)
 from specplan.microbench.measurements import Environment
 from specplan.planner.models.architecture import LatentAttention, Model, MoeFfn, SoftmaxAttention
 from specplan.planner.models.matrices import ffn_matrices, local_heads, mixer_matrices, split
@@ -65,13 +76,6 @@ def general_grid(environment: Environment) -> Grid:
     return _cpu_grid(environment) if environment.device == "cpu" else _gpu_grid(environment)
 
 
-GPU_MATRICES = ((4096, 4096), (8192, 8192), (14336, 4096), (4096, 14336), (1024, 16384), (16384, 1024), (2048, 6144),
-                (28672, 8192))
-CPU_MATRICES = ((1024, 1024), (2048, 2048), (4096, 1024), (1024, 4096), (3072, 1024), (1024, 3072), (2048, 512),
-                (512, 2048))
-LM_HEADS = ((128_256, 4096), (151_936, 5120))
-
-
 def _gpu_grid(environment: Environment) -> Grid:
     formats = formats_of(environment)
     core: list[Case] = [cases.launch(), *(cases.copy(moved_bytes=size) for size in (2**26, 2**29, 2**31))]
@@ -83,9 +87,8 @@ def _gpu_grid(environment: Environment) -> Grid:
         pool += _gemms(GPU_MATRICES, (4, 8, 32, 96, 128, 384, 512, 1024), dtype)
         core += [cases.gemm(rows=16, n=n, k=k, dtype=dtype, op="lm_head") for n, k in LM_HEADS]
     for kv in formats.kv:
-        core += _attentions(formats.query, kv, dict.fromkeys((*GPU_ATTENTION_CORE, *WARM_PAIRS)))
-        edges += [*_attentions(formats.query, kv, _edge_shapes(small=(1, 8192, 8), large=(16, 32_768, 1))),
-                  *_high_rows(formats.query, kv)]
+        core += _attentions(formats.query, kv, dict.fromkeys((*GPU_ATTENTION_CORE, *HIGH_ROWS, *WARM_PAIRS)))
+        edges += _attentions(formats.query, kv, _edge_shapes(small=(1, 8192, 8), large=(16, 32_768, 1)))
         pool += _attentions(formats.query, kv, _pool_shapes((1, 4, 16, 64), (1024, 4096, 16_384, 65_536), (1, 2, 8)))
         core += [cases.warm(case) for case in _attentions(formats.query, kv, WARM_PAIRS)]
     core += [_mla(formats.query, "bf16", *shape) for shape in MLA_CORE]
@@ -99,26 +102,6 @@ def _gpu_grid(environment: Environment) -> Grid:
     return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
 
 
-# (batch, context, kv_heads, group, query_len): rows 1, 8, 32, 64, 128; S 1k, 8k, 64k; KV 8 MB to 1 GB at bf16
-GPU_ATTENTION_CORE = (
-    (1, 1024, 8, 1, 1), (1, 8192, 8, 8, 1), (1, 65_536, 8, 8, 1), (1, 65_536, 1, 8, 4), (8, 8192, 8, 4, 1),
-    (8, 8192, 8, 4, 8), (8, 65_536, 1, 8, 8), (32, 1024, 8, 8, 1), (32, 8192, 8, 8, 1), (32, 8192, 8, 8, 4),
-    (32, 8192, 1, 16, 4), (32, 8192, 1, 16, 8), (64, 1024, 4, 8, 8), (4, 65_536, 4, 4, 16), (16, 8192, 2, 16, 2),
-    (16, 32_768, 2, 5, 5), (2, 131_072, 2, 8, 4), (128, 1024, 8, 1, 1), (128, 2048, 2, 8, 2), (4, 4096, 8, 16, 8),
-    (16, 4096, 4, 1, 8), (64, 8192, 2, 4, 4), (8, 16_384, 2, 5, 13), (1, 131_072, 8, 4, 1), (2, 2048, 8, 4, 2),
-    (4, 16_384, 1, 4, 16), (16, 1024, 1, 5, 2), (32, 4096, 4, 4, 1), (8, 4096, 4, 16, 4), (64, 2048, 1, 16, 1),
-    (2, 32_768, 4, 8, 8), (16, 8192, 8, 1, 2),
-)
-WARM_PAIRS = ((1, 8192, 8, 8, 1), (8, 8192, 1, 8, 4), (32, 1024, 4, 8, 1), (32, 8192, 8, 8, 1), (1, 4096, 8, 4, 4))
-MLA_CORE = tuple((batch, tokens, query_len, heads) for batch, tokens, query_len, heads in (
-    (1, 1024, 1, 16), (1, 8192, 1, 128), (1, 65_536, 1, 16), (8, 1024, 2, 16), (8, 8192, 4, 16), (8, 32_768, 1, 128),
-    (32, 1024, 1, 128), (32, 4096, 4, 128), (32, 8192, 1, 16), (32, 8192, 8, 16), (64, 4096, 1, 32), (64, 4096, 2, 64),
-    (128, 1024, 1, 16), (128, 4096, 1, 128), (128, 4096, 4, 16), (4, 65_536, 4, 16), (2, 16_384, 8, 64),
-    (16, 16_384, 2, 128), (1, 16_384, 8, 16), (4, 2048, 8, 128), (64, 16_384, 1, 16), (16, 2048, 1, 64),
-    (1, 32_768, 2, 64), (4, 8192, 1, 32), (16, 4096, 8, 32), (128, 2048, 2, 64), (2, 4096, 4, 128), (64, 8192, 1, 128),
-))
-
-
 def _cpu_grid(environment: Environment) -> Grid:
     """Fewer and smaller shapes: a CPU streams a hundredth of what a GPU does."""
     del environment
@@ -126,21 +109,13 @@ def _cpu_grid(environment: Environment) -> Grid:
     core += _gemms(CPU_MATRICES, (1, 4, 16, 64), "fp32")
     core += [cases.gemm(rows=rows, n=16_384, k=1024, dtype="fp32", op="lm_head") for rows in (1, 16)]
     core += _attentions("fp32", "fp32", CPU_ATTENTION_CORE, head_dim=64)
-    core += [_draft_step(batch) for batch in (1, 8)]
+    core += [cases.warm(case) for case in _attentions("fp32", "fp32", CPU_WARM, head_dim=64)]
+    core += [_draft_step(batch) for batch in (1, 2, 4, 8)]
     edges = _gemms(CPU_MATRICES[:4], (2, 3, 6, 8, 12, 32, 104), "fp32")
     pool = [*_gemms(CPU_MATRICES, (2, 3, 5, 6, 8, 10, 12, 24, 32, 48, 96, 128), "fp32"),
             *_attentions("fp32", "fp32", _pool_shapes((1, 2, 4, 8), (256, 1024, 2048), (1, 2, 4), CPU_GROUPS, 13),
                          head_dim=64)]
     return Grid(core=tuple(core), edges=_without(edges, core), pool=_without(pool, [*core, *edges]))
-
-
-CPU_ATTENTION_CORE = (
-    (1, 256, 4, 2, 1), (1, 4096, 4, 4, 1), (1, 2048, 2, 4, 9), (2, 1024, 4, 4, 5), (4, 512, 2, 8, 1),
-    (4, 2048, 4, 2, 3), (4, 1024, 1, 8, 13), (8, 512, 4, 4, 1), (8, 1024, 2, 4, 2), (8, 2048, 1, 4, 6),
-    (2, 4096, 1, 8, 4), (1, 4096, 1, 16, 1), (2, 256, 4, 2, 13), (4, 4096, 2, 2, 1), (8, 256, 1, 5, 8),
-    (1, 1024, 4, 8, 13), (4, 256, 4, 1, 4), (2, 2048, 4, 8, 1), (8, 1024, 4, 1, 9), (1, 256, 2, 8, 13),
-    (1, 1024, 8, 4, 3), (2, 512, 8, 3, 1), (4, 1024, 8, 3, 7), (8, 256, 2, 3, 1),
-)
 
 
 def _draft_step(batch: int) -> Case:
@@ -228,12 +203,6 @@ def _edge_shapes(
         for group in GROUPS:
             for length in _edge_lengths(group):
                 yield batch, tokens, kv_heads, group, length
-
-
-def _high_rows(query: str, kv: str) -> list[Case]:
-    """Rows 96 to 256 at 0.5 GB of KV and more: the row cost and the math knee that no public table shows."""
-    shapes = ((32, 32_768, 1, 16, length) for length in (6, 8, 10, 12, 14, 16))
-    return _attentions(query, kv, shapes)
 
 
 def _pool_shapes(

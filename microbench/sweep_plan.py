@@ -53,11 +53,12 @@ class State:
 
 def assess(measured: Measurements, pool: Sequence[Point]) -> tuple[list[Point], list[State]]:
     """The next points from the pool, the least certain first, and the state of every slice."""
-    hardware = base_profile(measured).hardware
+    base = base_profile(measured)
+    hardware = base.hardware
     asked = _as_rows(pool, measured)
     states, ranked = [], []
     for rows in measured_slices(measured.timed, ""):
-        target = measured_target(rows, hardware)
+        target = measured_target(rows, base)
         label = f"{rows.kernel} " + " ".join(str(value) for value in rows.variant.values())
         points, wanted = asked.get(_name(rows), ([], None))
         fitted = _fitted(rows, target, hardware)

@@ -12,10 +12,11 @@ from specplan.microbench.fit_profile import FitReport
 from specplan.microbench.fit_rows import Slice
 from specplan.microbench.fit_system import Fitted
 from specplan.microbench.fit_target_matrix import TABLE_SKEW
-from specplan.microbench.measurements import Environment, Measurement, Measurements
+from specplan.microbench.measurements import Environment, Measurement, Measurements, by_op
+from specplan.microbench.runner import SMALL_KERNELS, draft_step_s, launch_floor_s, small_kernels_s
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.entries import Hardware
-from specplan.planner.messages import Note
+from specplan.planner.messages import InputError, Note
 
 WORST_SHOWN = 3     # shapes per kernel, those that the equation misses most
 
@@ -26,6 +27,7 @@ def summary(measured: Measurements, fit: FitReport, notes: Sequence[Note]) -> st
     for fitted in fit.fitted:
         lines += [*_kernel(fitted, fit.profile.hardware), ""]
     lines += [f"no equation: {item.rows.name} ({len(item.rows)} points): {item.reason}" for item in fit.unfitted]
+    lines += _draft_steps(measured, fit)
     lines += _warm(measured.timed)
     lines += _skipped(measured.skipped)
     lines += [f"note: {note.message}" for note in notes]
@@ -67,7 +69,7 @@ def _kernel(fitted: Fitted, hardware: Hardware) -> list[str]:
     lines = [head]
     if rows.family == "allreduce":
         return lines
-    lines.append("  " + "  ".join(f"{name}={value:.3g}" for name, value in entry.parameters.items()))
+    lines.append("  " + "  ".join(_number(fitted, name, value) for name, value in entry.parameters.items()))
     predicted = predict(fitted, rows, hardware)
     error = 100.0 * (predicted / rows.time_s - 1.0)
     lines.append(f"  all points: {np.mean(np.abs(error)):.1f} % mean, bias {np.median(error):+.1f} %")
@@ -77,6 +79,13 @@ def _kernel(fitted: Fitted, hardware: Hardware) -> list[str]:
         lines.append(f"  {shape}: measured {_time(rows.time_s[index])}, predicted {_time(predicted[index])} "
                      f"({error[index]:+.0f} %)")
     return lines
+
+
+def _number(fitted: Fitted, name: str, value: float) -> str:
+    """A number with its standard error; or marked, where the points cannot tell it."""
+    error = fitted.entry.evidence.parameter_error_pct.get(name)
+    note = " (prior: not told)" if name in fitted.held else "" if error is None else f" +-{error:g} %"
+    return f"{name}={value:.3g}{note}"
 
 
 def predict(fitted: Fitted, rows: Slice, hardware: Hardware) -> Array:
@@ -93,6 +102,26 @@ def predict(fitted: Fitted, rows: Slice, hardware: Hardware) -> Array:
 def _time(seconds: float) -> str:
     digits = max(0, 2 - math.floor(math.log10(seconds * 1e6))) if seconds > 0 else 0
     return f"{seconds * 1e6:.{digits}f} us"
+
+
+def _draft_steps(measured: Measurements, fit: FitReport) -> list[str]:
+    """Whole passes of a drafter beside the sum of their kernels by the new profile: no fit has seen them."""
+    points, device = by_op(measured.timed, "draft_step"), measured.environment.device
+    small_s = SMALL_KERNELS * launch_floor_s(measured.timed)
+    lines = []
+    for point in points:
+        shape = " ".join(f"{name}={point.shape[name]}" for name in ("layers", "hidden", "batch", "context_tokens"))
+        try:
+            predicted = draft_step_s(point, fit.profile, device=device, small_s=small_s)
+        except InputError as error:
+            return [f"draft step {shape}: measured {_time(point.median_s)}, not predicted: {error}"]
+        lines.append(f"draft step {shape}: measured {_time(point.median_s)}, predicted {_time(predicted)} "
+                     f"({100 * (predicted / point.median_s - 1):+.0f} %)")
+    if lines:
+        told_s = small_kernels_s(measured.timed, fit.profile, device)
+        lines.append(f"small kernels of a layer: {_time(small_s)} as launches alone, so predicted above; "
+                     f"{_time(told_s)} by these passes, which validate step takes")
+    return lines
 
 
 def _warm(points: Sequence[Measurement]) -> list[str]:

@@ -70,9 +70,14 @@ def buffer_sets(*, bytes_per_set: float, cache_bytes: int, device: str, cold: bo
     return min(MAX_SETS, math.ceil(cover / max(bytes_per_set, 1.0)) + 1)
 
 
-def measure(launch: Launch, *, sets: int, device: str, rule: StopRule) -> Samples:
-    """Time `launch(i)` over i = 0 .. sets-1, again and again, by the device's own clock."""
-    return _measure_graph(launch, sets, rule) if device == "cuda" else _measure_wall(launch, sets, rule)
+def measure(launch: Launch, *, sets: int, device: str, rule: StopRule, graph_calls: int = GRAPH_CALLS) -> Samples:
+    """Time `launch(i)` over i = 0 .. sets-1, again and again, by the device's own clock.
+
+    A graph holds `graph_calls` calls at least: several, or the gap between two replays counts in a short kernel.
+    """
+    if device == "cuda":
+        return _measure_graph(launch, sets, rule, graph_calls)
+    return _measure_wall(launch, sets, rule)
 
 
 def _measure_wall(launch: Launch, sets: int, rule: StopRule) -> Samples:
@@ -82,8 +87,8 @@ def _measure_wall(launch: Launch, sets: int, rule: StopRule) -> Samples:
     launch(1 % sets)
     once = max(clock() - started, 1e-9)
     calls = max(1, math.ceil(CPU_SAMPLE_S / once))
-    samples: list[float] = []
-    spent = 0.0
+    samples = [once] if calls == 1 else []      # a long call is a sample by itself
+    spent = sum(samples)
     turn = 0
     while (stop := rule.reason(samples, spent)) is None:
         started = clock()
@@ -103,8 +108,8 @@ def cpu_clock() -> Callable[[], float]:
     return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
 
 
-def _measure_graph(launch: Launch, sets: int, rule: StopRule) -> Samples:
-    graph, calls = capture(launch, sets)
+def _measure_graph(launch: Launch, sets: int, rule: StopRule, graph_calls: int) -> Samples:
+    graph, calls = capture(launch, sets, graph_calls)
     import torch
 
     samples: list[float] = []
@@ -123,8 +128,8 @@ def _measure_graph(launch: Launch, sets: int, rule: StopRule) -> Samples:
     return Samples(seconds=tuple(samples), calls_per_sample=calls, stop=stop)
 
 
-def capture(launch: Launch, sets: int) -> tuple[Any, int]:
-    """CUDA graph of at least `GRAPH_CALLS` calls that visits every buffer set equally often, and its calls."""
+def capture(launch: Launch, sets: int, graph_calls: int) -> tuple[Any, int]:
+    """CUDA graph of at least `graph_calls` calls that visits every buffer set equally often, and its calls."""
     import torch
 
     stream = torch.cuda.Stream()
@@ -134,7 +139,7 @@ def capture(launch: Launch, sets: int) -> tuple[Any, int]:
             launch(turn % sets)
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
-    rounds = math.ceil(GRAPH_CALLS / sets)
+    rounds = math.ceil(graph_calls / sets)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for turn in range(rounds * sets):

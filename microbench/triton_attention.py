@@ -7,7 +7,7 @@ step of the tile from a property of the GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,36 @@ FULL_GRID, GOOD_FILL, FEW_BLOCKS, SPLIT_CAP = 0.8, 0.85, 4, 32     # FlashAttent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """One variant of the kernel: rows and keys per step, warps, pipeline stages, programs per (sequence, KV head)."""
+    """One variant of the kernel: rows and keys per step, warps, pipeline stages, programs per (sequence, KV head).
+
+    `halves` is 2 where queries, keys and accumulators are held in two parts by column, to need fewer registers.
+    """
 
     block_m: int
     block_n: int
     warps: int
     stages: int
+    halves: int = 1
     splits: int = 1
 
 
-def row_tiles(head_dim: int, capability: int) -> tuple[int, ...]:
-    """Row tiles that keep their fp32 accumulators in registers; `capability` is 10 * major + minor.
+# (generation, head block, rows) -> keys per step, warps, stages, halves: where the rule of `tiling` spills
+SPARED: Mapping[tuple[int, int, int], tuple[int, int, int, int]] = {
+    (8, 128, 16): (64, 4, 3, 2),
+    (9, 128, 16): (64, 4, 2, 1),
+    (9, 64, 32): (64, 4, 3, 2),
+    (10, 128, 256): (32, 8, 2, 2),      # tensor memory: an accumulator of 128 columns would be rescaled in one piece
+}
 
-    Found by compiling (tests/microbench/test_triton_compile.py): 256 rows of 128 columns spill on sm_100, 128 of 256
-    outside sm_90, 64 rows of a 512-wide latent on sm_90 and sm_100.
+
+def row_tiles(head_dim: int, capability: int) -> tuple[int, ...]:
+    """Row tiles that compile without a spill; `capability` is 10 * major + minor.
+
+    Found by compiling (tests/microbench/test_triton_compile.py), which tries what is left out too: 256 columns allow 64
+    rows (sm_90: 128), a latent of 512 columns 32.
     """
-    tensor_memory = 100 <= capability < 120
-    if head_dim <= 64:
-        return (16, 32, 64, 128, 256)
     if head_dim <= 128:
-        return (16, 32, 64, 128) if tensor_memory else (16, 32, 64, 128, 256)
+        return (16, 32, 64, 128, 256)
     if head_dim <= 256:
         return (16, 32, 64, 128) if capability // 10 == 9 else (16, 32, 64)
     return (16, 32)
@@ -45,12 +55,16 @@ def tiling(*, rows: int, head_dim: int, capability: int, block_m: int | None = N
     """Tile for `rows` packed rows (the smallest that holds them), with warps, key block and stages that do not spill.
 
     >>> tiling(rows=17, head_dim=128, capability=90)
-    Tiling(block_m=32, block_n=64, warps=4, stages=3, splits=1)
+    Tiling(block_m=32, block_n=64, warps=4, stages=3, halves=1, splits=1)
     """
     offered = row_tiles(head_dim, capability)
     block_m = block_m or next((tile for tile in offered if rows <= tile), offered[-1])
     async_math = 90 <= capability < 120     # wgmma, tcgen05: scores and accumulators leave room for wider key blocks
-    if head_dim > 256:
+    generation = 10 if 100 <= capability < 120 else capability // 10
+    spared, halves = SPARED.get((generation, _power_of_two(head_dim), block_m)), 1
+    if spared is not None:
+        block_n, warps, stages, halves = spared
+    elif head_dim > 256:
         block_n, warps, stages = 32, 8, 2
     elif head_dim > 128:
         block_n, warps, stages = 16 if block_m == 128 else 32, 8, 2
@@ -62,7 +76,7 @@ def tiling(*, rows: int, head_dim: int, capability: int, block_m: int | None = N
         block_n, warps, stages = 32, 4, 3
     else:
         block_n, warps, stages = 64, 4, 3
-    return Tiling(block_m=block_m, block_n=block_n, warps=warps, stages=stages)
+    return Tiling(block_m=block_m, block_n=block_n, warps=warps, stages=stages, halves=halves)
 
 
 def choose_splits(*, tasks: int, slots: int, kv_blocks: int) -> int:
@@ -134,7 +148,7 @@ def bind(
             *query.stride()[:3], *keys.stride()[:3], *values.stride()[:3], table.stride(0), *out_strides,
             GROUP=group, HEAD_DIM=head_dim, HEAD_BLOCK=head_block, VALUE_DIM=value_dim, VALUE_BLOCK=value_block,
             ROPE_DIM=layout.rope_dim, KEYS_ARE_VALUES=layout.keys_are_values, PAGE=layout.page_tokens,
-            BLOCK_M=tiles.block_m, BLOCK_N=tiles.block_n, SPLIT=split,
+            BLOCK_M=tiles.block_m, BLOCK_N=tiles.block_n, HALVES=tiles.halves, SPLIT=split,
             num_warps=tiles.warps, num_stages=tiles.stages, enable_fp_fusion=True,
         )  # fmt: skip
         if split:

@@ -18,22 +18,19 @@ import numpy as np
 from specplan.microbench import decode_step
 from specplan.microbench.environment import describe, find_device
 from specplan.microbench.measurements import Environment
+from specplan.microbench.runner import ATTENTION, runner_path, small_kernels_s
 from specplan.microbench.step_timing import Built, MeasuredStep, Pace, beside, measure_steps
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.answer.resolve import Question, resolve
 from specplan.planner.arrays import Array
 from specplan.planner.config.load import Overrides, load_config
-from specplan.planner.kernels.entries import GpuProfile
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model, SoftmaxAttention
 from specplan.planner.models.drafter import SERIAL, Drafter
 from specplan.planner.step.deployment import Deployment
-from specplan.planner.step.engine_paths import EnginePath, FixedCost, engine_path
 from specplan.planner.step.step_time import off_step, speculative_step
 
 DRAFT_LENS = tuple(range(13))
-SMALL_KERNELS = 10          # of a layer of decode_step: 2 norms, 2 cache writes, 2 copies, 2 for the gate, 2 sums
-LAUNCH_PRIOR_S = 2e-6       # inside a CUDA graph, where no sweep lies beside the profile (kernels.md 2.4)
 CPU_WEIGHT_CACHES = 3.0     # layers are taken until the weights exceed this many last-level caches
 GPU_WEIGHT_BYTES = 8e9      # ... or this size on a GPU
 
@@ -83,6 +80,13 @@ class StepValidation:
         return float(np.mean([abs(row.error_pct) for row in self.rows]))
 
     @property
+    def mean_error_at_pace_pct(self) -> float | None:
+        """The same with the device as fast as it was during the sweep; None without a sweep beside the profile."""
+        if self.pace is None:
+            return None
+        return float(np.mean([100.0 * abs(row.predicted_s * self.pace / row.measured_s - 1.0) for row in self.rows]))
+
+    @property
     def mean_regret(self) -> float | None:
         """Mean loss by the predicted choice of D; None without an acceptance."""
         return float(np.mean([choice.regret for choice in self.choices])) if self.choices else None
@@ -114,8 +118,11 @@ def validate_step(
     count = layers or _layers_that_fit(question.target, environment)
     target = replace(question.target, groups=(replace(question.target.groups[0], count=count),))
     shape = decode_step.shape_of(question.target, count)
-    path = runner_path(question.deployment.gpu)
-    deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1)
+    swept = beside(question.deployment.gpu)
+    path = runner_path(small_kernels_s(() if swept is None else swept.timed, question.deployment.gpu,
+                                       environment.device))
+    deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1,
+                         attention_kernel=ATTENTION[environment.device])
     bench = Built(target=decode_step.build(shape, environment, dtype),
                    drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
     cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]
@@ -165,25 +172,6 @@ def _layers_that_fit(model: Model, environment: Environment) -> int:
 
 
 # ---- prediction ----------------------------------------------------------------------------------------------
-
-
-def runner_path(gpu: GpuProfile) -> EnginePath:
-    """The code path of this step: nothing of an engine, small kernels at the launch floor of the sweep beside `gpu`."""
-    nothing = FixedCost(value=0.0, low=0.0, high=0.0, evidence="none")
-    floor = launch_floor_s(gpu)
-    small = FixedCost(value=SMALL_KERNELS * floor, low=0.0, high=2 * SMALL_KERNELS * floor, evidence="measured")
-    shared = {**engine_path("vllm").shared, "small_kernels_s_per_layer": small,
-              "draft_small_kernels_factor": FixedCost(value=1.0, low=1.0, high=1.0, evidence="none")}
-    return EnginePath(name="torch-step", engine="torch", host_step_s=nothing, spec_extra_s=nothing, per_seq_s=nothing,
-                      pass_floor_s=nothing, pass_floor_s_per_extra_layer=nothing, evidence_for=tuple(SERIAL),
-                      shared=shared)
-
-
-def launch_floor_s(gpu: GpuProfile) -> float:
-    """Least time of a kernel by the measurements beside the profile; a prior where there are none."""
-    measured = beside(gpu)
-    floors = [] if measured is None else [point.median_s for point in measured.timed if point.op == "launch"]
-    return floors[0] if floors else LAUNCH_PRIOR_S
 
 
 def _predicted(

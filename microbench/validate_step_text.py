@@ -15,7 +15,7 @@ def validation_json(result: StepValidation) -> dict[str, Any]:
         "choices": [{"batch": choice.batch, "context_tokens": choice.context_tokens, "chosen": choice.chosen,
                      "best": choice.best, "regret": choice.regret} for choice in result.choices],
         "layers": result.layers, "model_layers": result.model_layers, "mean_error_pct": result.mean_error_pct,
-        "pace": result.pace,
+        "pace": result.pace, "mean_error_at_pace_pct": result.mean_error_at_pace_pct,
         "mean_regret": result.mean_regret, "reference_spread": result.reference_spread,
         "notes": [note.message for note in result.notes],
     }
@@ -33,7 +33,8 @@ def validation_text(result: StepValidation) -> str:
     lines.append(f"{result.layers} of {result.model_layers} layers; plain decoding repeated within "
                  f"{100 * result.reference_spread:.0f} %")
     if result.pace is not None:
-        lines.append(f"the sweep's reference point takes {result.pace:.2f} times as long as during the sweep")
+        lines.append(f"the sweep's reference point takes {result.pace:.2f} times as long as during the sweep; "
+                     f"mean error with that taken out {result.mean_error_at_pace_pct:.1f} %")
     lines += [f"note: {note.message}" for note in result.notes]
     return "\n".join(lines) + "\n"
 

@@ -51,7 +51,8 @@ def split_tiling(case: Case, environment: Environment, *, rows: int, kv_heads: i
 
 
 def _tile(tile: Tiling) -> dict[str, int]:
-    return {"block_m": tile.block_m, "block_n": tile.block_n, "splits": tile.splits, "warps": tile.warps}
+    return {"block_m": tile.block_m, "block_n": tile.block_n, "splits": tile.splits, "warps": tile.warps,
+            "halves": tile.halves}
 
 
 def _bind_attention(case: Case, environment: Environment, operands: Operands) -> Bound:

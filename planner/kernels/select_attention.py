@@ -17,6 +17,7 @@ from specplan.planner.models.dtypes import BYTES_PER_KV
 MATH_SHARE = 0.55       # of the dense peak, where no prefill rate was measured (kernel_fits.md, section 2)
 CTA_SHARES = 2.0        # a CTA streams at most this many fair shares of bandwidth (measured 1.1 to 2.6, kernels.md 1.5)
 COMBINE_S = 2e-6        # typical of the measured split kernels
+STAND_IN = "specplan-triton"    # what `specplan sweep` times on every GPU, with more than one query token
 
 
 def attention_kernel(
@@ -28,6 +29,9 @@ def attention_kernel(
     like = "bf16" if BYTES_PER_KV[kv_dtype] >= 2 else "fp8"
     stored = kv_dtype if any(entry.key["kv_dtype"] == kv_dtype for entry in gpu.entries("attention")) else like
     engine, families = _wanted(gpu, engine, override)
+    if override is None and (own := _of_sweep(gpu, engine, families, head_dim, stored)) is not None:
+        entry, family, stands_for = own
+        return _from_entries(gpu, [entry], family, head_dim, kv_dtype, asked=None, stands_for=stands_for)
     for family in families:
         entries = _of_family(gpu, family, engine=engine, kv_dtype=stored)
         if entries:
@@ -83,6 +87,23 @@ def _wanted(gpu: GpuProfile, engine: str, override: str | None) -> tuple[str, li
     return owner, [known[name] for name in defaults.get((owner, arch), ("vllm-triton",))]
 
 
+def _of_sweep(
+    gpu: GpuProfile, engine: str, families: list[AttentionFamily], head_dim: int, stored: str
+) -> tuple[Entry, AttentionFamily, str | None] | None:
+    """What a sweep of this GPU measured for this width and format: the engine's design, else the sweep's own kernel.
+
+    Last comes the id of the kernel that the sweep's own one stands for.
+    """
+    found = {entry.kernel: entry for entry in gpu.entries("attention")
+             if entry.engine == ANY and (entry.key["head_dim"], entry.key["kv_dtype"]) == (head_dim, stored)}
+    for family in families:
+        if family.name in found:
+            return found[family.name], family, None
+    if STAND_IN in found:
+        return found[STAND_IN], attention_families()[STAND_IN], _id(engine, families[0])
+    return None
+
+
 def _of_family(
     gpu: GpuProfile, family: AttentionFamily, *, engine: str | None = None, kv_dtype: str | None = None
 ) -> list[Entry]:
@@ -97,7 +118,8 @@ def _id(engine: str, family: AttentionFamily) -> str:
 
 
 def _from_entries(
-    gpu: GpuProfile, entries: list[Entry], family: AttentionFamily, head_dim: int, kv_dtype: str, *, asked: str | None
+    gpu: GpuProfile, entries: list[Entry], family: AttentionFamily, head_dim: int, kv_dtype: str, *, asked: str | None,
+    stands_for: str | None = None,
 ) -> AttentionKernel:
     """The entry of the nearest head width, with a note for each thing it was not measured for."""
     entry = min(entries, key=lambda entry: abs(math.log(head_dim / int(entry.key["head_dim"]))))
@@ -107,6 +129,9 @@ def _from_entries(
     if measured_dim != head_dim:
         notes.append(Note("attention-head-dim", f"{entry.id} was measured at head width {measured_dim}: time "
                                                 f"per KV block scaled to {head_dim}"))
+    if stands_for is not None:
+        notes.append(Note("attention-stand-in", f"the sweep of this GPU timed {entry.kernel} with several query "
+                                                f"tokens, not {stands_for}, for which it stands in"))
     if asked is not None:
         notes.append(Note("attention-kernel-prior", f"no numbers for {asked} with {kv_dtype} KV on {gpu.name}: "
                                                     f"those of {entry.id} with {stored} KV stand in"))

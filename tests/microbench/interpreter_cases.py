@@ -31,6 +31,7 @@ class Call:
     context: int = 45
     kv_heads: int = 1
     latent: bool = False
+    halves: int = 1
 
 
 def covering() -> list[Call]:
@@ -62,20 +63,26 @@ def covering() -> list[Call]:
         Call(group=16, query_len=1, splits=1, dtype="fp32", head_dim=32, latent=True),
         Call(group=16, query_len=3, splits=4, dtype="fp16", head_dim=32, latent=True, block_m=64, page_tokens=16),
         Call(group=5, query_len=8, splits=3, dtype="fp32", head_dim=64, latent=True, block_m=32),
+        # two halves by column
+        Call(group=8, query_len=5, splits=3, dtype="fp32", head_dim=32, halves=2, block_m=64, page_tokens=16),
+        Call(group=16, query_len=17, splits=1, dtype="fp16", head_dim=64, halves=2, block_m=256, context=20),
+        Call(group=5, query_len=3, splits=4, dtype="fp16", head_dim=40, halves=2, kv_heads=2),
+        Call(group=7, query_len=2, splits=1, dtype="fp32", head_dim=24, halves=2, page_tokens=8),
+        Call(group=16, query_len=2, splits=2, dtype="fp32", head_dim=64, latent=True, halves=2, block_m=32),
     ]
     return calls
 
 
 def full() -> list[Call]:
-    """Every G and q with every number of splits, alternating dtype and layout."""
-    layouts = itertools.cycle(itertools.product(("fp16", "fp32"), (0, 16, 8)))
+    """Every G and q with every number of splits, alternating halves, dtype and layout."""
+    layouts = itertools.cycle(itertools.product((1, 2), ("fp16", "fp32"), (0, 16, 8)))
     calls = []
     for group, query_len, splits in itertools.product(GROUPS, range(1, 18), range(1, 9)):
-        dtype, page_tokens = next(layouts)
+        halves, dtype, page_tokens = next(layouts)
         rows = group * query_len
         tile = next(tile for tile in (16, 32, 64, 128, 256) if rows <= tile or tile == 256)
         calls.append(Call(group=group, query_len=query_len, splits=splits, dtype=dtype, page_tokens=page_tokens,
-                          block_m=tile, context=37 + splits))
+                          block_m=tile, context=37 + splits, halves=halves, head_dim=16 * halves))
     return calls
 
 
@@ -107,7 +114,8 @@ def error(call: Call) -> float:
         values = keys if call.latent else paged(values, call.page_tokens, order)
     run = bind(query, keys, keys if call.latent else values, lengths, table=table,
                layout=Layout(page_tokens=call.page_tokens, rope_dim=rope, keys_are_values=call.latent),
-               tiles=Tiling(block_m=call.block_m, block_n=call.block_n, warps=4, stages=2, splits=call.splits),
+               tiles=Tiling(block_m=call.block_m, block_n=call.block_n, warps=4, stages=2, halves=call.halves,
+                            splits=call.splits),
                scale=scale, value_dim=call.head_dim, combine_rows=32)
     return disagreement(run(), expected)
 

@@ -8,7 +8,7 @@ import pytest
 
 from specplan.microbench.backends import backends_of
 from specplan.microbench.cases import Case
-from specplan.microbench.fit import too_little
+from specplan.microbench.fit import ROWS_PER_NUMBER, too_little
 from specplan.microbench.fit_measurements import measured_slices, measured_target
 from specplan.microbench.fit_rows import held_out
 from specplan.microbench.grids import ROW_EDGES, Grid, general_grid, model_grid
@@ -39,11 +39,11 @@ def points(cases: tuple[Case, ...], environment: Environment) -> list[Measuremen
 def test_the_core_identifies_every_fit_with_a_third_held_out(environment: Environment) -> None:
     measured = Measurements(environment=environment, points=tuple(points(general_grid(environment).core, environment)),
                             references=())
-    hardware = base_profile(measured).hardware
+    base = base_profile(measured)
     slices = measured_slices(measured.timed, "")
     assert {rows.family for rows in slices} >= {"gemm", "attention"}
     for rows in slices:
-        target = measured_target(rows, hardware)
+        target = measured_target(rows, base)
         if rows.family in {"gemm", "attention", "mla"}:
             train = rows.take(~held_out(rows, "a"))
             assert too_little(train, target) is None, (rows.name, too_little(train, target))
@@ -69,13 +69,20 @@ def packed_rows(grid: Grid) -> set[int]:
             for case in (*grid.core, *grid.edges) if case.op == "attention"}
 
 
-def test_a_gpu_grid_reaches_half_a_gigabyte_of_kv_warm_points_and_every_op() -> None:
+@DEVICES
+def test_each_warm_point_has_its_cold_twin_and_enough_of_them_fit_into_the_cache(environment: Environment) -> None:
+    attention = [case for case in general_grid(environment).core if case.op == "attention"]
+    warm = [case for case in attention if not case.cold]
+    cold = {case.key("") for case in attention if case.cold}
+    assert {dataclasses.replace(case, cold=True).key("") for case in warm} <= cold
+    assert sum(case.bytes < environment.cache_bytes for case in warm) >= ROWS_PER_NUMBER
+
+
+def test_a_gpu_grid_reaches_many_rows_at_half_a_gigabyte_of_kv_and_every_op() -> None:
     grid = general_grid(H200)
-    attention = [case for case in grid.core if case.op == "attention"]
-    assert max(case.bytes for case in attention) >= 512e6
-    cold = {dataclasses.replace(case, cold=True).key("") for case in attention if not case.cold}
-    assert cold <= {case.key("") for case in attention if case.cold}    # each warm point has its cold twin
-    assert any(not case.cold for case in attention)
+    large = [case for case in grid.core if case.op == "attention" and case.bytes >= 512e6]
+    rows = {case.shape["query_heads"] // case.shape["kv_heads"] * case.shape["query_len"] for case in large}
+    assert {96, 128, 160, 192, 224, 256} <= rows
     assert {case.op for case in grid.core} >= {
         "gemm", "lm_head", "attention", "mla", "moe", "copy", "launch", "draft_step"}
 

@@ -197,3 +197,27 @@ def test_points_of_a_sweep_can_be_appended_by_hand(tmp_path: Path) -> None:
     with open_journal(tmp_path / "m.jsonl", CPU) as journal:
         append(journal, dataclasses.replace(reference(1e-3), reference=False))
     assert len(read_measurements(tmp_path / "m.jsonl").timed) == 1
+
+
+@needs_torch
+@pytest.mark.usefixtures("small")
+def test_the_faster_of_two_visits_counts_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits: dict[str, int] = {}
+
+    def measure_point(point: Any, bench: Any, *, at_s: float, reference: bool = False) -> Measurement:
+        count = 0 if reference else visits.get(point.key, 0)
+        if not reference:
+            visits[point.key] = count + 1
+        faster_later = point.case.shape.get("rows", 0) > 4
+        seconds = (2e-3, 1e-3)[count % 2] if faster_later else (1e-3, 2e-3)[count % 2]
+        case = point.case
+        return Measurement(op=case.op, kernel=point.backend.name, shape=case.shape, dtypes=case.dtypes, flop=case.flop,
+                           bytes=case.bytes, environment=environment_id(bench.environment), reference=reference,
+                           samples_s=(1e-3 if reference else seconds,))
+
+    monkeypatch.setattr(sweep, "measure_point", measure_point)
+    run_sweep(device="cpu", threads=1, minutes=0.2, out=tmp_path)
+    twice = [key for key, count in visits.items() if count >= 2]
+    assert len(twice) >= 18     # every point of the core
+    found = {point.key: point for point in read_measurements(tmp_path / "measurements.jsonl").timed}
+    assert {found[key].median_s for key in twice} == {1e-3}

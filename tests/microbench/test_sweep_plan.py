@@ -16,6 +16,7 @@ from specplan.microbench.cases import Case
 from specplan.microbench.fit_measurements import fit_measured
 from specplan.microbench.measured_base import base_profile, profile_name
 from specplan.microbench.measurements import Environment, Measurement, Measurements, environment_id
+from specplan.microbench.runner import LAUNCH_PRIOR_S, SMALL_KERNELS
 from specplan.microbench.sweep_plan import BATCH, Point, State, assess, worst
 from specplan.microbench.sweep_summary import summary
 from specplan.planner.kernels.gemm import gemm_time
@@ -50,6 +51,17 @@ def attention_seconds(case: Case) -> float:
     keys = shape["context_tokens"] + shape["query_len"]
     walk = heads * math.ceil(rows / 4) * (math.ceil(keys / 128) * 3e-6 + 2e-6)
     return 30e-6 + 2 * heads * keys * 64 * 4 / 9e9 + walk
+
+
+def drafting_seconds() -> float:
+    """One pass of two layers and a head, kernel by kernel; small kernels at the prior of a launch."""
+    def product(n: int, k: int) -> float:
+        return gemm_seconds(cases.gemm(rows=8, n=n, k=k, dtype="fp32"))
+
+    walk = attention_seconds(cases.attention(batch=8, context_tokens=512, query_len=1, query_heads=8, kv_heads=2,
+                                             head_dim=64, query="fp32", kv="fp32"))
+    layer = product(768, 512) + walk + product(512, 512) + product(3072, 512) + product(512, 1536)
+    return 2 * (layer + SMALL_KERNELS * LAUNCH_PRIOR_S) + product(4096, 512)
 
 
 def measured(noise: float = 0.0) -> Measurements:
@@ -149,7 +161,9 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
                                   skipped="not here")
     walk = next(point for point in found.points if point.op == "attention")
     warm = dataclasses.replace(walk, cold=False, samples_s=(walk.median_s / 2,))
-    found = dataclasses.replace(found, points=(*found.points, skipped, skipped, warm))
+    draft = timed(cases.draft_step(batch=8, context_tokens=512, layers=2, hidden=512, intermediate=1536, query_heads=8,
+                                   kv_heads=2, head_dim=64, vocab=4096, dtype="fp32"), "torch-step", drafting_seconds())
+    found = dataclasses.replace(found, points=(*found.points, skipped, skipped, warm, draft))
     text = summary(found, fit_measured(found, base_profile(found), splits=("a",)), [Note("x", "something to know")])
     assert "says nothing about a GPU" in text
     assert "any-torch-onednn weight_dtype=fp32: 24 points" in text
@@ -158,5 +172,7 @@ def test_a_summary_puts_prediction_beside_measurement_and_lists_what_is_missing(
     assert "predicted" in text
     assert "skipped: flash-attn-3 (2 points): not here" in text
     assert "note: something to know" in text
+    (told,) = [line for line in text.splitlines() if line.startswith("draft step layers=2 hidden=512 batch=8")]
+    assert abs(int(told.partition("(")[2].split()[0])) <= 3     # percent, of a sum that no fit has seen
     assert "operands in cache: torch-packed batch=1" in text
     assert "cold (2.00 times)" in text

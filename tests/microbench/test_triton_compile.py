@@ -42,7 +42,7 @@ def compile_attend(
     constants: dict[str, Any] = {
         "GROUP": group, "HEAD_DIM": head_dim, "HEAD_BLOCK": head_dim, "VALUE_DIM": head_dim, "VALUE_BLOCK": head_dim,
         "ROPE_DIM": rope, "KEYS_ARE_VALUES": rope > 0, "PAGE": page, "BLOCK_M": block_m, "BLOCK_N": tile.block_n,
-        "SPLIT": split,
+        "HALVES": tile.halves, "SPLIT": split,
     }
     pointers = {"query": "*bf16", "out": "*bf16", "table": "*i32", "lengths": "*i32", "partial": "*fp32",
                 "peaks": "*fp32", "totals": "*fp32"}
@@ -87,15 +87,14 @@ def _resources(cubin: bytes) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def check(compiled: Compiled, capability: int, block_m: int, spill_bytes: int = 0) -> None:
-    assert compiled.stack_bytes <= spill_bytes, f"spills: {compiled}"
+def check(compiled: Compiled, capability: int, block_m: int) -> None:
+    assert compiled.stack_bytes == 0, f"spills: {compiled}"
     assert compiled.shared_bytes <= SHARED_BYTES[capability], compiled
     assert compiled.instruction == (MATRIX[capability] if block_m >= 64 else "mma.sync"), compiled
 
 
-@pytest.mark.parametrize(("capability", "block_m"), [
-    (capability, block_m) for capability in (80, 90, 100, 120) for block_m in row_tiles(128, capability)
-])  # fmt: skip
+@pytest.mark.parametrize("capability", [80, 90, 100, 120])
+@pytest.mark.parametrize("block_m", [16, 32, 64, 128, 256])
 def test_compiles_without_spill_and_with_the_right_instruction(capability: int, block_m: int) -> None:
     check(compile_attend(capability, block_m), capability, block_m)
 
@@ -105,23 +104,29 @@ def test_compiles_without_spill_and_with_the_right_instruction(capability: int, 
     (100, 128, {"kv": "fp8", "page": 16}),
     (90, 128, {"page": 16, "group": 5}),
     (100, 256, {"head_dim": 64}),
+    (100, 256, {"kv": "fp8", "page": 16}),
+    (120, 256, {"split": False}),
     (90, 32, {"head_dim": 512, "rope": 64, "group": 16}),
 ])  # fmt: skip
 def test_variants_compile_without_spill(capability: int, block_m: int, options: dict[str, Any]) -> None:
     check(compile_attend(capability, block_m, **options), capability, block_m)
 
 
+VARIANTS: tuple[dict[str, Any], ...] = (
+    {"split": False}, {"page": 64, "split": False}, {"kv": "fp8", "page": 16}, {"page": 16, "group": 5}, {"kv": "fp8"},
+    {})
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
 @pytest.mark.parametrize("head_dim", [64, 128, 256, 512])
-def test_every_offered_tile_compiles_with_hardly_a_spill(capability: int, head_dim: int) -> None:
+def test_every_offered_tile_compiles_without_spill(capability: int, head_dim: int) -> None:
     for block_m in row_tiles(head_dim, capability):
-        for variant in ({}, {"page": 16, "group": 5}, {"page": 64, "split": False}, {"kv": "fp8"}):
-            options: dict[str, Any] = {**variant, "rope": 64 if head_dim == 512 else 0}
+        for variant in VARIANTS:
+            options = {**variant, "rope": 64 if head_dim == 512 else 0}
             if not (options.get("kv") == "fp8" and capability < 89):
-                # the assembler keeps up to 8 registers of prologue and epilogue on the stack in some of these
-                compiled = compile_attend(capability, block_m, head_dim=head_dim, **options)
-                check(compiled, capability, block_m, spill_bytes=32)
+                check(compile_attend(capability, block_m, head_dim=head_dim, **options), capability, block_m)
 
 
 def test_combine_compiles_without_spill() -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from specplan.microbench import validate_step
+from specplan.microbench import cases, runner, validate_step
 from specplan.microbench.fit_measurements import fit_measured
 from specplan.microbench.journal import append, open_journal
 from specplan.microbench.measured_base import base_profile
 from specplan.microbench.measurements import Measurement, environment_id
+from specplan.microbench.step_timing import beside
 from specplan.microbench.validate_step import StepRow, StepValidation
 from specplan.microbench.validate_step_text import validation_json, validation_text
 from specplan.planner.acceptance.forms import from_alpha
 from specplan.planner.kernels.profile import dump_profile, load_gpu
 from specplan.planner.messages import InputError
 from tests.microbench.devices import CPU
-from tests.microbench.test_sweep_plan import measured
+from tests.microbench.test_sweep_plan import measured, timed
 
 CONFIG = """
 target: {{model_type: llama, architectures: [LlamaForCausalLM], hidden_size: 64, num_hidden_layers: 3,
@@ -50,13 +52,33 @@ def config(profile: Path, drafter: str = "{mechanism: eagle3, acceptance: {alpha
 
 
 def test_the_runner_has_no_host_and_small_kernels_at_the_measured_launch_floor(profile: Path) -> None:
-    path = validate_step.runner_path(load_gpu(str(profile)))
+    gpu = load_gpu(str(profile))
+    swept = beside(gpu)
+    assert swept is not None
+    path = runner.runner_path(runner.small_kernels_s(swept.timed, gpu, "cpu"))
     assert path.host_step_s.value == path.spec_extra_s.value == path.per_seq_s.value == path.pass_floor_s.value == 0
-    assert path.constant("small_kernels_s_per_layer") == pytest.approx(validate_step.SMALL_KERNELS * 5e-6)
+    assert path.constant("small_kernels_s_per_layer") == pytest.approx(runner.SMALL_KERNELS * 5e-6)
 
 
 def test_without_a_sweep_the_launch_floor_is_a_prior() -> None:
-    assert validate_step.launch_floor_s(load_gpu("h200-sxm")) == validate_step.LAUNCH_PRIOR_S
+    gpu = load_gpu("h200-sxm")
+    assert beside(gpu) is None
+    assert runner.small_kernels_s((), gpu, "cuda") == runner.SMALL_KERNELS * runner.LAUNCH_PRIOR_S
+
+
+@pytest.mark.parametrize(("extra_s", "told_s"), [(200e-6, 200e-6), (-1e-3, 50e-6), (1.0, 750e-6)])
+def test_drafter_passes_tell_the_small_kernels_between_bounds(profile: Path, extra_s: float, told_s: float) -> None:
+    gpu = load_gpu(str(profile))
+    swept = beside(gpu)
+    assert swept is not None
+    passes = []
+    for batch in (1, 4):
+        case = cases.draft_step(batch=batch, context_tokens=512, layers=2, hidden=512, intermediate=1536, query_heads=8,
+                                kv_heads=2, head_dim=64, vocab=4096, dtype="fp32")
+        passes.append(timed(case, "torch-step", 1.0))
+        seconds = runner.draft_step_s(passes[-1], gpu, device="cpu", small_s=0.0)
+        passes[-1] = dataclasses.replace(passes[-1], samples_s=(max(seconds + 2 * extra_s, 1e-6),))
+    assert runner.small_kernels_s([*swept.timed, *passes], gpu, "cpu") == pytest.approx(told_s, rel=1e-6)
 
 
 def row(draft_len: int | None, measured_s: float, predicted_s: float) -> StepRow:
@@ -79,6 +101,8 @@ def test_errors_are_relative_to_the_measurement() -> None:
     text = validation_text(result)
     assert "mean error of the step 50.0 %" in text
     assert "takes 2.00 times as long" in text
+    assert result.mean_error_at_pace_pct == pytest.approx(100.0)     # 0 and 200 %
+    assert "with that taken out 100.0 %" in text
     assert validation_json(result)["rows"][0] == {
         "batch": 1, "context_tokens": 10, "draft_len": None, "measured_s": 2.0, "predicted_s": 1.0}
 
