@@ -166,17 +166,20 @@ def measured_target(rows: Slice, base: GpuProfile) -> Target:
     if rows.family == "moe":
         dtype = str(rows.variant["dtype"])
         key = {"weight_dtype": dtype, "gated": rows.variant["matrices"] == 3}
-        return Target(id=f"{ANY}-{rows.kernel}", key=key, candidates=moe_candidates(hw, dtype, ""))
+        return Target(id=f"{ANY}-{rows.kernel}", key=key, candidates=_cold(moe_candidates(hw, dtype, "")))
     if rows.family == "mla":
         return Target(id=f"{ANY}-{rows.kernel}", key={"kv_dtype": str(rows.variant["kv"])},
                       candidates=_cold(mla_candidates(hw, str(rows.variant["kv"]))))
     return target_of(rows, hw)
 
 
+REPEATED = ("l2_gain", "one_token", "fade_tokens")
+
+
 def _cold(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """Without the gain of operands that stayed in L2: these measurements have none."""
+    """Without the numbers of calls that repeat their operands: these measurements do not."""
     return tuple(
-        dataclasses.replace(item, free={name: free for name, free in item.free.items() if name != "l2_gain"})
+        dataclasses.replace(item, free={name: free for name, free in item.free.items() if name not in REPEATED})
         for item in candidates
     )
 

@@ -80,9 +80,9 @@ def moe_time(
     t = launch + 4 h (token T + row rows) + pnorm((A W + 4 T h)/stream, 2 padded mats h i/mma)
         + expert A + local_expert E/ep + k_chain (h + i)/1024
 
-    and, `l2_warm`, times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens): the tables route the same tokens to the same few
-    experts in every call. A step meets others in each layer, and published servers show nothing of it (with it, all of
-    SGLang's mixtures would gain too little), so a plan leaves it out.
+    and, `l2_warm`, times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens): the tables send the same tokens to the same few
+    experts in every call. A step meets others in each layer, and published servers show nothing of it (with it, all
+    mixtures on SGLang would gain too little), so a plan leaves it out.
     """
     t = np.asarray(tokens, dtype=float)
     width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE
