@@ -14,12 +14,12 @@ certain. Everything is ln-normal and vectorised over (draws, D).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.uncertainty import NORMAL_90
+from specplan.planner.fact import fact
 
 DRAWS = 4096
 RANGE_SDS = 3.0         # a stated range spans about +-1.5 standard deviations (engine_paths.yaml)
@@ -27,7 +27,7 @@ MOST_SD = 0.6           # of a multiplier: the prior that anchoring puts on the 
 NEAR = 0.03             # within this of the best counts as equally good
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Uncertain:
     """One drafter in one cell: arrays over D >= 1."""
 
@@ -42,7 +42,7 @@ class Uncertain:
     model_sd: float             # of ln(predicted / measured speedup), all causes but AL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Doubt:
     """What the draws say: per drafter arrays over D, and the same figures for off."""
 

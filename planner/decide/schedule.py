@@ -10,12 +10,11 @@ a deployment of its own without drafter is better, and it is said from which bat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.tier import Tier
+from specplan.planner.fact import fact
 
 TOLERANCE = 0.02    # mean loss that merging may cost a tier
 SLACK = 1e-12       # rounding of sums of logs
@@ -23,7 +22,7 @@ A_RUN = 1e6         # more than any sum of losses: the number of runs decides fi
 WORST = 4           # times the tolerance: what merging may cost a single batch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Schedule:
     """A table of tiers for one drafter, and what it costs against the best D of each batch."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
@@ -11,11 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from specplan.planner.fact import fact
+
 UNLIMITED = 10_000
 NARROWEST_TEXT = 12     # characters that a text column keeps when it wraps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Column:
     """One column. `leaves`: 0 never, else the highest number is left out first. `text` is set left, figures right."""
 
