@@ -15,6 +15,7 @@ from specplan import __version__
 from specplan.planner.messages import InputError, SpecplanError, nearest
 
 gc.set_threshold(100_000, 50, 50)   # most commands end within half a second: looking for cycles took a tenth of it
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")      # looking for them reads the metadata of every package here
 
 COMMANDS = {    # name -> module of commands/ that holds it; imported when the command runs or help is printed
     "recommend": "plan",
