@@ -1,6 +1,6 @@
 """Commands that answer from a configuration: recommend, explain; and those that help to write one: init, schema."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: typer would compile each annotation from its text.
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,7 +97,7 @@ def recommend(
         raise typer.Exit(1)     # nothing feasible
 
 
-def _emit(answer: Answer, engine: str, output: Path | None) -> None:
+def _emit(answer: "Answer", engine: str, output: Path | None) -> None:
     """Write what the answer recommends in an engine's own words; stdout carries nothing else."""
     from specplan.planner.engines.dialects import canonical_name, write_configuration
     from specplan.planner.messages import Note
