@@ -61,6 +61,7 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python
 	$(PIP) install -e .
+	@$(BIN)/python -m compileall -q cli.py commands gpu_profiles microbench planner specplan/__*.py	# as pip does for what it copies
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

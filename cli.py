@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import os
@@ -14,7 +15,9 @@ from typer.core import TyperGroup
 from specplan import __version__
 from specplan.planner.messages import InputError, SpecplanError, nearest
 
-gc.set_threshold(100_000, 50, 50)   # most commands end within half a second: looking for cycles took a tenth of it
+gc.set_threshold(100_000, 50, 50)       # most commands end within half a second: looking for cycles took a tenth of it,
+atexit.register(gc.freeze)              # and once more at the end, where all memory goes back anyway
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")      # looking for them reads the metadata of every package here
 
 COMMANDS = {    # name -> module of commands/ that holds it; imported when the command runs or help is printed
     "recommend": "plan",

@@ -1,6 +1,6 @@
 """Commands that answer from a configuration: recommend, explain; and those that help to write one: init, schema."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: typer would compile each annotation from its text.
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +63,6 @@ def recommend(
 ) -> None:
     """Say which mechanism and draft length to run, and what it gains over plain decoding."""
     from specplan.planner.answer import recommend as answer_question
-    from specplan.planner.output import answer_json, print_answer
 
     if output is not None and emit is None:
         raise InputError([Fault((), "goes with --emit ENGINE", file="--output")])
@@ -86,15 +85,19 @@ def recommend(
     if emit is not None:
         _emit(answer, emit, output)
     elif as_json:
+        from specplan.planner.output.contract import answer_json
+
         print_json(answer_json(answer))
     else:
+        from specplan.planner.output.tables import print_answer
+
         print_answer(answer, verbose=verbose)
     missed = answer.load is not None and answer.load.slo is not None and not answer.load.slo.met
     if missed or not any(cell.off.fits_memory for cell in answer.cells):
         raise typer.Exit(1)     # nothing feasible
 
 
-def _emit(answer: Answer, engine: str, output: Path | None) -> None:
+def _emit(answer: "Answer", engine: str, output: Path | None) -> None:
     """Write what the answer recommends in an engine's own words; stdout carries nothing else.
 
     Without a version, for the engine planned with, that of the plan.
@@ -138,7 +141,6 @@ def explain(
 ) -> None:
     """Show where the time of one step goes, op by op, and what binds at each draft length."""
     from specplan.planner.answer import explain as explain_step
-    from specplan.planner.output import explanation_json, print_explanation
 
     cell = counts({name: text for name, text in (("batch", batch), ("context", context)) if text is not None})
     if several := [name for name, values in cell.items() if len(values) > 1]:
@@ -147,8 +149,12 @@ def explain(
     found = explain_step(loaded, mechanism=mechanism, draft_len=draft_len, batch=_only(cell, "batch"),
                          context_tokens=_only(cell, "context"), allow_preliminary=allow_preliminary)
     if as_json:
+        from specplan.planner.output.contract import explanation_json
+
         print_json(explanation_json(found))
     else:
+        from specplan.planner.output.explained import print_explanation
+
         print_explanation(found)
 
 

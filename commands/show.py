@@ -1,6 +1,6 @@
 """Commands that show the answer to people: operating points, pictures, a report."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: typer would compile each annotation from its text.
 
 from pathlib import Path
 from typing import Annotated

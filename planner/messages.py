@@ -7,7 +7,6 @@ SpecplanError (1: nothing feasible, findings)
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -65,5 +64,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("contxt_tokens", ["batch", "context_tokens"])
     "; did you mean 'context_tokens'?"
     """
+    import difflib  # noqa: PLC0415 - only where a name is unknown
+
     close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
     return "; did you mean " + " or ".join(f"'{item}'" for item in close) + "?" if close else ""

@@ -24,6 +24,8 @@ from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import engine_path
 
 ROOT = Path(__file__).parents[1]
+# A package that pip copied has its bytecode; that of a checkout is written by the first run, unless this forbids it
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 EXAMPLE = "examples/llama-3.3-70b-h200.yaml"
 
 
@@ -49,7 +51,7 @@ def run(arguments: list[str]) -> tuple[float, float]:
     pid = os.posix_spawn(
         sys.executable,
         [sys.executable, "-m", "specplan", *arguments],
-        os.environ,
+        ENVIRONMENT,
         file_actions=[(os.POSIX_SPAWN_DUP2, devnull, 1), (os.POSIX_SPAWN_DUP2, devnull, 2)],
     )
     _, status, usage = os.wait4(pid, 0)

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -19,6 +18,7 @@ from specplan.planner.acceptance.curve import Acceptance, acceptance_length, int
 from specplan.planner.acceptance.estimate import Tier, averaged, choose, others_than, pooled
 from specplan.planner.acceptance.forms import from_lengths
 from specplan.planner.acceptance.library import LibraryCurve, acceptance, library, target_key
+from specplan.planner.fact import fact
 
 DRAFT_LEN = 3
 LEVEL = 0.9
@@ -27,7 +27,7 @@ NEAR_TO_FAR: tuple[Tier, ...] = ("same_drafter", "same_target", "domain", "famil
 FEW = 8                     # a tier with fewer left-out rows takes the spread of all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LeftOut:
     """One curve, estimated without its target (or, for `same_target`, without itself)."""
 
@@ -42,7 +42,7 @@ class LeftOut:
         return (self.true - self.estimated) / (self.estimated - 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class TierAccuracy:
     """Errors of one tier."""
 

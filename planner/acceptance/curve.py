@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from specplan.planner.acceptance import shape
 from specplan.planner.acceptance.intervals import step_variance, wilson_of_mean
 from specplan.planner.acceptance.tail import Tail
 from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 
 Form: TypeAlias = Literal["per_position", "alpha", "acceptance_length", "histogram", "rate"]
@@ -34,7 +35,7 @@ RULE_SPREAD: dict[Rule, float] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Acceptance:
     """What is known of the acceptance of one drafter on one kind of text.
 

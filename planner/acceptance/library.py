@@ -6,18 +6,19 @@ import functools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from typing import Any
 
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.forms import from_lengths, from_per_position
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError, nearest
 
 IN_BLOCKS = frozenset({"dflash", "dspark", "p_eagle", "pard"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LibraryCurve:
     """One published curve and where it comes from."""
 

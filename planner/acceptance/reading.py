@@ -16,6 +16,7 @@ import numpy as np
 
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.forms import from_alpha, from_histogram, from_lengths, from_per_position
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError, Note
 
 NAN = math.nan
@@ -72,7 +73,7 @@ class Tally:
         self.doubts += other.doubts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Check:
     """One identity that numbers of a source must satisfy."""
 
@@ -81,7 +82,7 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Reading:
     """Acceptance as read from one or more files; None where the source does not tell."""
 

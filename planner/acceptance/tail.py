@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 
 FLOOR = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Tail:
     """ln(-ln S(k)) = shape * ln k + level, with the covariance of (shape, level)."""
 

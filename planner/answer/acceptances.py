@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.forms import from_alpha, from_histogram, from_lengths, from_per_position, from_rate
 from specplan.planner.config.schema import Acceptance as Stated
 from specplan.planner.config.text_file import user_path
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError
 
 BLOCK_MECHANISMS = frozenset({"dflash", "dspark"})  # one curve per block: a smaller D is a cut of it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DraftTime:
     """Measured time of all drafting in one step, that came with measured acceptance."""
 

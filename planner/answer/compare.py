@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specplan.planner.answer.types import Answer, Candidate, Cell
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Side:
     """One of the two: a drafter at one D in one cell, or plain decoding (drafter None)."""
 
@@ -33,7 +32,7 @@ class Side:
         return self.step_s / self.acceptance_length
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Comparison:
     """Both sides, and why the better one is better, largest reason first."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from specplan.planner.arrays import Array
 from specplan.planner.decide.anchor import Multipliers
 from specplan.planner.decide.choose import cell
 from specplan.planner.decide.value import DrafterValue
+from specplan.planner.fact import fact
 from specplan.planner.kernels.moe import distinct_experts
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import MoeFfn
@@ -26,7 +27,7 @@ NOTHING_S = 1e-12   # below it a remainder is rounding
 LONGEST = 64    # draft tokens, as in cfg.yaml
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class OpLine:
     """One kind of kernel call of a step."""
 
@@ -38,7 +39,7 @@ class OpLine:
     share: float        # of the step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SweepLine:
     """One D: where the time goes, what binds, whether a tile edge was crossed."""
 
@@ -58,7 +59,7 @@ class SweepLine:
     expert_share: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Explanation:
     """Every op of one step, and a sweep over D."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from specplan.planner.fact import fact
 from specplan.planner.models.drafter import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LoadRow:
     """One way to run a replica under the load. `mechanism` None: off. `*_top_s`: the percentile asked.
 
@@ -43,7 +42,7 @@ class LoadRow:
     binds: str | None               # tpot | ttft | saturation, where the target is missed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SloAnswer:
     """The option that meets the target, or the one that comes nearest to it."""
 
@@ -58,7 +57,7 @@ class SloAnswer:
     finding: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Check:
     """The closed form beside a simulation of the same replica."""
 
@@ -80,7 +79,7 @@ class Check:
         return max(abs(self.tpot_closed_s / self.tpot_s - 1), abs(self.tokens_per_s_closed / self.tokens_per_s - 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LoadAnswer:
     """What a replica does under the load: off, and each drafter at its best D there, best first."""
 

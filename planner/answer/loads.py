@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from specplan.planner.answer.options import Option
 from specplan.planner.answer.places import Faults
 from specplan.planner.arrays import Array
 from specplan.planner.config.schema import Config, Workload
+from specplan.planner.fact import fact
 
 if TYPE_CHECKING:
     from specplan.planner.decide.slo import Target
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SLOTS = 256     # max_num_seqs of vLLM and max_batch_size of common TensorRT-LLM recipes, where none is stated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Load:
     """Requests of one replica. `trace` holds rows of (input, output) tokens where one was given."""
 

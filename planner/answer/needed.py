@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specplan.planner.acceptance.shape import geometric
 from specplan.planner.answer.candidates import candidate_columns, candidates_of_cell
 from specplan.planner.answer.plan import Plan
+from specplan.planner.fact import fact
 
 TARGET_GAIN = 1.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Needed:
     """AL (and the alpha of a geometric drafter) that one D must reach in one cell; None where no AL <= 1 + D does."""
 

@@ -6,7 +6,7 @@ The fit happens once, when a configuration is resolved; every later evaluation u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from specplan.planner.answer.places import Faults
 from specplan.planner.config.schema import Config, Observation
 from specplan.planner.decide.anchor import Anchoring, Measurement, Parts, anchor
 from specplan.planner.decide.value import others_prefill_s, request_lengths
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.step_time import off_step, speculative_step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Observed:
     """The options (those without acceptance take the AL that was measured) and the anchoring."""
 

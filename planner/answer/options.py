@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.answer.acceptances import DraftTime, library_estimate, resolve_acceptance
@@ -10,6 +10,7 @@ from specplan.planner.answer.draft_times import with_draft_time
 from specplan.planner.answer.places import Faults, model_reference
 from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config, DrafterConfig, Reference
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError, Note
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import Drafter, Tree
@@ -18,7 +19,7 @@ from specplan.planner.models.drafters import candidate_draft_lens, known_drafter
 ASSUMED_DOMAIN = "chat"     # the hardest common kind of text: gains on others are larger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Option:
     """One drafter to weigh, with the draft lengths that it may run (0 = loaded but idle)."""
 

@@ -16,12 +16,13 @@ from specplan.planner.arrays import Array
 from specplan.planner.decide.pareto import nondominated
 from specplan.planner.decide.schedule import schedule_batches
 from specplan.planner.decide.value import DrafterValue
+from specplan.planner.fact import fact
 from specplan.planner.messages import SpecplanError
 
 OFF, SCHEDULE = "off", "schedule"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ParetoPoint:
     """One batch of one option. `draft_len` None: off. `frontier`: no other option's point beats it in both rates."""
 
@@ -35,7 +36,7 @@ class ParetoPoint:
     frontier: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ParetoAnswer:
     """Points of all contexts; batches that do not fit in memory with that drafter loaded are left out."""
 

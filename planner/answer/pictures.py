@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from specplan.planner.answer.plan import Plan
 from specplan.planner.arrays import Array
 from specplan.planner.decide.choose import cell, gain
 from specplan.planner.decide.value import DrafterValue
+from specplan.planner.fact import fact
 from specplan.planner.step.forward import PARTS, breakdown_s
 from specplan.planner.step.tiles import edge_query_lens
 
@@ -21,7 +21,7 @@ PART_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class StepPicture:
     """Seconds of one step by part, over D."""
 
@@ -36,7 +36,7 @@ class StepPicture:
     chosen: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SpeedupPicture:
     """Gain over D, one line per batch."""
 
@@ -48,7 +48,7 @@ class SpeedupPicture:
     by_batch: Mapping[int, tuple[float | None, ...]]    # None: does not fit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MapPicture:
     """Chosen D by batch and context: 0 is off, None does not fit."""
 
@@ -60,7 +60,7 @@ class MapPicture:
     gains: tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AcceptancePicture:
     """AL over D with its 90 % interval, one curve per drafter."""
 

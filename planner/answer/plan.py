@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from specplan.planner.answer.resolve import Question
 from specplan.planner.decide.anchored_value import anchored_drafter, anchored_off
 from specplan.planner.decide.choose import Choice, choose
 from specplan.planner.decide.value import DrafterValue, OffValue, drafter_value, grid, off_value, request_lengths
+from specplan.planner.fact import fact
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Plan:
     """All arrays behind an answer."""
 

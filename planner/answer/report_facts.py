@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from specplan.planner.answer.resolve import Question
 from specplan.planner.answer.roofline import RooflinePicture, roofline_picture
 from specplan.planner.answer.types import Answer
 from specplan.planner.decide.value import DrafterValue
+from specplan.planner.fact import fact
 from specplan.planner.step.forward import breakdown_s
 from specplan.planner.step.tiles import edge_query_lens
 
@@ -34,7 +35,7 @@ COLUMNS = (
 DIGITS = 5      # of what only charts show
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ReportFacts:
     """An answer with what its pictures need. `cells` and `pareto_curves` hold plain lists, ready for JSON."""
 

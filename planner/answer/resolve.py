@@ -6,8 +6,6 @@ that can be found together are reported together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specplan.planner.answer.loads import Load, load_of
 from specplan.planner.answer.observations import observe
 from specplan.planner.answer.options import Option, options_of
@@ -16,6 +14,7 @@ from specplan.planner.config.load import LoadedConfig
 from specplan.planner.config.schema import Config
 from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.choose import Objective
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.messages import InputError, Note, nearest
 from specplan.planner.models.architecture import CompressedAttention, LatentAttention, Model, SoftmaxAttention
@@ -32,7 +31,7 @@ from specplan.planner.step.engine_paths import (
 from specplan.planner.step.kernels_used import kernels_used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Question:
     """A configuration with everything looked up."""
 

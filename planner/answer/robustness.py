@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specplan.planner.fact import fact
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class OptionDoubt:
     """One (drafter, D), or off where `drafter` is None."""
 
@@ -17,7 +17,7 @@ class OptionDoubt:
     regret: float           # mean loss against the best of each draw
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Robustness:
     """Decode speedups of one cell under all doubts at once. `robust` has the least mean regret."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from specplan.planner.answer.pictures import leading
 from specplan.planner.answer.plan import Plan, evaluate
 from specplan.planner.decide.choose import cell
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import LatentAttention, Model, SoftmaxAttention
 from specplan.planner.models.counts import kv_bytes
 from specplan.planner.models.dtypes import BYTES_PER_WEIGHT
@@ -19,7 +20,7 @@ ACTIVATION_BYTES = 2.0
 MOST_DRAFT_LEN = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class RooflinePoint:
     """One part of the verify pass at one D, on one GPU."""
 
@@ -29,7 +30,7 @@ class RooflinePoint:
     flop_per_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class RooflinePicture:
     """The roof and the points below it; datasheet rates."""
 
@@ -89,9 +90,7 @@ def roofline_picture(plan: Plan, batch: int, context: int) -> RooflinePicture | 
         context_tokens=question.context_tokens[context], bytes_per_s=hardware.hbm_bytes_per_s, dtype=dtype,
         flop_per_s=hardware.dense_flop_per_s[dtype], points=tuple(points),
     )
-    return RooflinePicture(**{  # the title needs the ridge
-        **{name: getattr(picture, name) for name in picture.__slots__}, "title": _title(picture)
-    })
+    return replace(picture, title=_title(picture))      # the title needs the ridge
 
 
 def _title(picture: RooflinePicture) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.config.text_file import read_text
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError, nearest
 
 COLUMNS = ("input_tokens", "output_tokens")
@@ -17,7 +17,7 @@ MOST_FAULTS = 20        # shown; the rest are counted
 MOST_BYTES = 64_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Trace:
     """Prompt and generated tokens of each request."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from specplan.planner.answer.load_types import LoadAnswer
 from specplan.planner.answer.robustness import Robustness
@@ -11,11 +10,12 @@ from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.guidelines import Guideline
 from specplan.planner.decide.tier import Tier
 from specplan.planner.engines.plan import DraftPlan
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 from specplan.planner.models.drafter import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class TargetSummary:
     """The model that is served."""
 
@@ -26,7 +26,7 @@ class TargetSummary:
     layers: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class GpuSummary:
     """The GPU and the kernels that its times come from."""
 
@@ -36,7 +36,7 @@ class GpuSummary:
     evidence: str               # measured | prior
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Workload:
     """What was asked."""
 
@@ -51,7 +51,7 @@ class Workload:
     engine_version: str | None      # as asked; None: the newest known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class OffAnswer:
     """Plain decoding in one cell."""
 
@@ -64,7 +64,7 @@ class OffAnswer:
     breakdown: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Candidate:
     """One drafter at one D in one cell. D = 0 is the loaded drafter that does not draft: not the same as off."""
 
@@ -88,7 +88,7 @@ class Candidate:
     bound: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Recommendation:
     """What to run in one cell. Nulls: no acceptance was given (speculate null) or off wins (mechanism null)."""
 
@@ -108,7 +108,7 @@ class Recommendation:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Cell:
     """One (batch, context) of the workload."""
 
@@ -119,7 +119,7 @@ class Cell:
     candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Provenance:
     """Where one number of the model came from."""
 
@@ -128,7 +128,7 @@ class Provenance:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ScheduleAnswer:
     """One draft length per range of batches, for engines that take such a table."""
 
@@ -147,7 +147,7 @@ class ScheduleAnswer:
     smoother: SmootherAnswer | None = None      # where D rises with the batch: a table that only falls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SmootherAnswer:
     """D only falls as the batch grows; the finding says what that costs against the shortest table."""
 
@@ -158,7 +158,7 @@ class SmootherAnswer:
     finding: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Room:
     """Memory of one GPU where plain decoding does not fit in all cells; bytes of the least demanding cell."""
 
@@ -173,7 +173,7 @@ class Room:
     remedies: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Answer:
     """Everything that `specplan recommend` knows. The headline cell is the one that the summary speaks of."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from specplan.planner.arrays import Array
 from specplan.planner.decide.load import Replica
 from specplan.planner.decide.schedule import schedule_batches
 from specplan.planner.decide.value import DrafterValue
+from specplan.planner.fact import fact
 from specplan.planner.models.drafter import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Way:
     """One way to run: off where `mechanism` is None. `survival` draws the tokens of a step in a simulation."""
 

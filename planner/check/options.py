@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from specplan.planner.check.plan_rules import Baseline, Planner
 from specplan.planner.engines.dialects import engine_name
 from specplan.planner.engines.rule import Severity
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError, nearest
 
 _KEYS = {"select", "ignore", "exclude", "per-file-ignores", "fail-on", "max-loss", "batch", "engines", "temperature"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Options:
     """Settings of a run; the defaults check everything."""
 

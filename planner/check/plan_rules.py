@@ -16,6 +16,7 @@ from specplan.planner.engines.facts import draft_len, length_setting, mechanism,
 from specplan.planner.engines.launch import Launch, Setting
 from specplan.planner.engines.rule import Context, Hit, Rule, at
 from specplan.planner.engines.rule_examples import example
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError
 
 TIE = 0.01              # losses within 1 % are ties
@@ -39,7 +40,7 @@ class Planner:
     tile: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Baseline:
     """The recommendation of a stored plan (`specplan recommend --json`)."""
 

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 from specplan.planner.config.faults import faults_of, shown
 from specplan.planner.config.schema import Config
 from specplan.planner.config.yaml_reader import Document, read_yaml
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError, KeyPath, Note
 
 ASSUMED_BATCH, ASSUMED_CONTEXT, ASSUMED_ENGINE = "1-256", "2k,8k,32k", "vllm"   # for a bare config.json
 _MODEL_KEYS = frozenset({"architectures", "model_type", "num_hidden_layers", "text_config", "hidden_size", "n_layers"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Overrides:
     """Options of the command line that stand above the file; each as written, None when not given."""
 

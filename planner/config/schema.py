@@ -4,7 +4,7 @@ A configuration holds references only: names of presets and profiles and paths o
 Rules that compare numbers (AL <= 1 + D, alpha within [0, 1]) belong to acceptance/.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: pydantic would compile each annotation from its text.
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias

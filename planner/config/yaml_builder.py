@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -153,6 +154,7 @@ class Builder:
             raise _StopBuildingError
 
 
+@functools.lru_cache(maxsize=4096)      # four in five scalars of a GPU profile stand there more than once
 def _plain(text: str) -> Any:
     """Value of an unquoted scalar by the YAML 1.2 core schema; a number too long to be meant is infinite."""
     if text in _WORDS:

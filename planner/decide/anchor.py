@@ -17,11 +17,12 @@ lengths follow (docs/accuracy.md, anchored).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 
 SCALE_SD, COST_SD, LENGTH_SD = 0.3, 0.6, 0.1
 MEASUREMENT_SD = 0.03
@@ -32,7 +33,7 @@ OWN = ("draft", "fixed", "length")
 PRIOR_SD = {"scale": SCALE_SD, "verify": COST_SD, "draft": COST_SD, "fixed": COST_SD, "length": LENGTH_SD}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Parts:
     """What the model says at one point; seconds. Plain decoding: `verify_s`, `draft_s`, `overhead_s` are 0."""
 
@@ -46,7 +47,7 @@ class Parts:
     prefill_share_s: float = 0.0    # prefill seconds per emitted token and sequence, where the figure contains it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Measurement:
     """One measured figure: `step_s` seconds of a step, `token_s` seconds per emitted token of a sequence, or speedup.
 
@@ -62,7 +63,7 @@ class Measurement:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Multipliers:
     """Factors of one drafter; all 1 where nothing was measured."""
 
@@ -73,7 +74,7 @@ class Multipliers:
     length: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Residual:
     """What is left of one measurement after the fit."""
 
@@ -85,7 +86,7 @@ class Residual:
     contradicts: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Anchoring:
     """The result: multipliers by drafter ('' = plain decoding), which ones the points moved, and residuals."""
 

@@ -7,11 +7,10 @@ longer prompt is cut: prefill is then a server with the share g = chunk/(chunk +
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.fact import fact
 
 MOST_PROMPTS = 16       # joining one step, in the quantiles
 GROUPS, LEFT = 4, 5     # of batches, and of how much of a step is left, in the quantiles
@@ -37,7 +36,7 @@ def burst_s(rate: Array, step_s: Array, prefill_s: float, variation: float, chun
     return np.asarray(np.maximum(prefill_s * queue * (share - phi) / (1.0 - phi), 0.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class BusySteps:
     """Steps met at each request rate: arrays (rates, batches), batch 0 (nothing decodes) first."""
 

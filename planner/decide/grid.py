@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.anchor import Anchoring
 from specplan.planner.decide.anchored_value import anchored_off_step, anchored_step
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
@@ -17,7 +16,7 @@ from specplan.planner.step.step_time import off_step, speculative_step
 CHUNK_CELLS = 200_000   # about twenty intermediate arrays of 1.6 MB are alive at once: they stay in the cache
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class StepGrid:
     """Seconds with shape (D, B, S); `off_s` has shape (B, S)."""
 

@@ -9,14 +9,15 @@ Source: "Co-Designing AI Models Using Speculative Decoding for Faster LLM Infere
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from specplan.planner.fact import fact
 
 GuidelineId = Literal["G1", "G2", "G3", "G4", "G5"]
 LOW_LATENCY_BATCH = 8   # beyond it the source's figures leave the low-latency end of the Pareto frontier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Guideline:
     """One guideline at one operating point."""
 

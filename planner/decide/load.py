@@ -24,7 +24,7 @@ Ignored: preemption, growth of the context while a request runs (its mean stands
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -32,13 +32,14 @@ import numpy as np
 from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.decide.busy_steps import BusySteps, burst_s, quantiles
 from specplan.planner.decide.value import others_prefill_s
+from specplan.planner.fact import fact
 
 EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
 NODES, STRATA = 24, 96  # of the quantiles over requests
 AVERAGED = 0.736        # variance left of a state that forgets itself in the time over which it is averaged: 2/e
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Replica:
     """One way to run a replica: step seconds by batch (1 ... max_batch), tokens per step, and its requests."""
 
@@ -74,7 +75,7 @@ class Replica:
         return int(np.clip(round(min(decoding, fed)), 1, self.max_batch))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SteadyState:
     """What users and operators see, each an array over the request rates asked. Rates per second, times in seconds.
 

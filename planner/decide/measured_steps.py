@@ -9,16 +9,16 @@ drafting and verification apart also gives a line: both grow with D, from nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.choose import NEAR, TIE
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MeasuredChoice:
     """The best D by measured times; `draft_len` 0 is plain decoding."""
 

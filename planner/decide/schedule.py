@@ -13,7 +13,6 @@ a deployment of its own without drafter is better, and it is said from which bat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.tier import Tier
+from specplan.planner.fact import fact
 
 Run: TypeAlias = tuple[int, int, int]       # row, first and last batch index
 TOLERANCE = 0.02    # mean loss that merging may cost a tier
@@ -31,7 +31,7 @@ WORST = 4           # times the tolerance: what merging may cost a single batch
 SMOOTH = (0.01, 0.02, 0.03, 0.05, 0.08)     # what a table that only falls may cost at any batch; the least counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Schedule:
     """A table of tiers for one drafter, and what it costs against the best D of each batch."""
 
@@ -45,7 +45,7 @@ class Schedule:
     smoother: Smoother | None   # None: the table only falls, or none that only falls is near enough
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Smoother:
     """A table in which D only falls as the batch grows, and what it costs against the shortest one."""
 

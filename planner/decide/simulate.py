@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.load import Replica
+from specplan.planner.fact import fact
 
 FIFTHS = 5              # the first fifth of the requests warms up and does not count
 REPORT_EVERY = 2048     # steps between two calls of `progress`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Requests:
     """Requests in order of arrival."""
 
@@ -29,7 +29,7 @@ class Requests:
     prefill_s: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Simulated:
     """Averages over the requests that arrived after the warm-up; rates over the time in which they arrived."""
 

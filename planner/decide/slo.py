@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.decide.load import Replica, SteadyState, per_token_s, saturation_rate, steady_state
+from specplan.planner.fact import fact
 
 LOWEST, HIGHEST = 0.01, 0.995   # shares of saturation between which rates are looked for
 RATES = 24
 HALVINGS = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Target:
     """What `percentile` of requests must meet; None: no limit."""
 

@@ -9,12 +9,13 @@ break-even AL      = t_step / t_off                          below it speculatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
@@ -22,7 +23,7 @@ from specplan.planner.step.memory import Memory, memory
 from specplan.planner.step.step_time import OffStep, SpeculativeStep, off_step, prefill_s, speculative_step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Lengths:
     """Prompt and answer tokens of a request, and the seconds that inserting one prompt takes."""
 
@@ -35,7 +36,7 @@ class Lengths:
         return batch * emitted / self.output_tokens * self.prefill_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class OffValue:
     """Plain decoding on the grid (1, B, S): times and rates that speculation is measured against."""
 
@@ -64,7 +65,7 @@ class OffValue:
         return np.asarray(self.batch / (self.end_to_end_step_s * self.gpus))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DrafterValue:
     """One drafter on the grid (D, B, S). Without acceptance only costs and break-even AL are known."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specplan.planner.decide.tier import Tier
@@ -12,6 +11,7 @@ from specplan.planner.engines.lmdeploy import configuration as lmdeploy
 from specplan.planner.engines.located import Node
 from specplan.planner.engines.onnxruntime_genai import configuration as onnxruntime_genai
 from specplan.planner.engines.sglang import configuration as sglang
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ONE = Node(1, 0, 0)        # stands for a draft length that is not written
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Names:
     """Where an engine keeps the facts: canonical setting names, '' where it has none."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from specplan.planner.decide.tier import Tier
+from specplan.planner.fact import fact
 from specplan.planner.messages import Fault, InputError, Note
 
 if TYPE_CHECKING:
     from specplan.planner.models.drafter import Mechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DraftPlan:
     """One deployment: a drafter, a draft length (or one per batch), and the settings that these need.
 

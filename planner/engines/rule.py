@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from specplan.planner.engines.launch import Launch, Setting
 from specplan.planner.engines.located import Node, Text
+from specplan.planner.fact import fact
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
@@ -44,7 +45,7 @@ class Context:
 Check: TypeAlias = Callable[[Launch, Context], Iterator[Hit]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Rule:
     """A rule. `bad` and `good` are (file name, content): examples in the documentation, and its tests."""
 

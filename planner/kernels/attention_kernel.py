@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div
+from specplan.planner.fact import fact
 from specplan.planner.kernels.families import AttentionFamily, Form
 from specplan.planner.kernels.timing import Evidence
 from specplan.planner.messages import Note
@@ -18,7 +19,7 @@ FEW_BLOCKS = 4          # ... or where the cache is this short,
 GOOD_FILL = 0.85        # and else takes the smallest split within this share of the best wave fill
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AttentionKernel:
     """Numbers of one attention kernel on one GPU for one head width and KV format."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import ArrayLike
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Band:
     """alpha + beta * bytes up to a message size at which the engine switches its algorithm."""
 
@@ -21,7 +21,7 @@ class Band:
     beta_s_per_byte: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AllReduceKernel:
     """In-graph all-reduce of one engine among `gpus` GPUs; the last band has no upper end."""
 

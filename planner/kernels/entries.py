@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence
 
 Key: TypeAlias = str | int | bool
@@ -54,7 +55,7 @@ OPTIONAL_KEYS = frozenset({"activation_dtype"})
 BAND = ("upto_bytes", "alpha_s", "beta_s_per_byte")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Hardware:
     """Datasheet facts. `dense_flop_per_s` is without 2:4 sparsity and with fp32 accumulation."""
 
@@ -93,7 +94,7 @@ class Hardware:
         return known.get(number_format, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Entry:
     """Numbers of one kernel for one case: what it is (`id`, `key`), its equation (`form`), its parameters (SI)."""
 
@@ -115,7 +116,7 @@ class Entry:
         return self.id.partition("-")[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class GpuProfile:
     """One GPU: hardware and, per kernel family, the entries to price with."""
 

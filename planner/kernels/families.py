@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from specplan.planner.config.yaml_reader import load_data
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import PROFILES
 
 FAMILY_FILE = PROFILES / "kernels" / "attention.yaml"
@@ -19,7 +19,7 @@ FAMILY_FILE = PROFILES / "kernels" / "attention.yaml"
 Form: TypeAlias = Literal["walk_fa3", "walk_fa2", "walk_gen", "walk_tile", "walk_xqa", "ramp"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Cliff:
     """A range of shapes in which a kernel takes another, much slower path that no smooth form describes."""
 
@@ -35,7 +35,7 @@ class Cliff:
         return inside and (not self.engines or engine in self.engines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SplitRule:
     """How the KV cache of one sequence is split over CTAs: at q = 1 (decode), at q > 1 (verify), into at most `cap`."""
 
@@ -47,7 +47,7 @@ class SplitRule:
     min_blocks: int = 0         # KV blocks that a split holds at least; 0: splits by FlashAttention's table of waves
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AttentionFamily:
     """One kernel design. The last tile of a head width is the largest; smaller ones serve fewer rows."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -15,7 +15,7 @@ CLUSTER_ROWS = 128  # beyond, tiles come in clusters of two along M (CUTLASS: Cl
 COPIES_IN_L2 = 6    # the tables rotate six weight copies; only smaller weights stay in L2 there
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class GemmKernel:
     """Numbers of one dense matrix kernel on one GPU; `weight_bytes` and `activation_bytes` are per element."""
 

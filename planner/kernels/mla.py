@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import ArrayLike, ceil_div, pnorm
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -15,7 +14,7 @@ BLOCK_TOKENS = 128
 OVERLAP = 2.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MlaKernel:
     """Numbers of one MLA decode kernel on one GPU."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -20,7 +20,7 @@ OVERLAP = 2.5
 ROUTING: dict[str, float] = {"balanced": -1.0, "uniform": math.inf, "power_law_1.01": 2.0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MoeKernel:
     """Numbers of one expert block: routing, both grouped products and the permutations, without all-to-all."""
 

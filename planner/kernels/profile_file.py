@@ -270,7 +270,7 @@ def _entry_lines(entry: Entry) -> list[str]:
     return [*lines, f"       evidence: {_flow(facts)}}}"]
 
 
-_PLAIN_WORD = re.compile(r"(?!(?:true|false|null|yes|no|on|off|y|n)$)[a-z][a-z0-9_-]*", re.IGNORECASE)
+_PLAIN_WORD = r"(?i)(?!(?:true|false|null|yes|no|on|off|y|n)$)[a-z][a-z0-9_-]*"
 
 
 def _flow(value: Any) -> str:
@@ -284,7 +284,7 @@ def _flow(value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     text = str(value)
-    if isinstance(value, int) or _PLAIN_WORD.fullmatch(text):
+    if isinstance(value, int) or re.fullmatch(_PLAIN_WORD, text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import ArrayLike
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -15,7 +14,7 @@ L2_SHARE = 0.75         # of the L2 keeps states, copies per token included, fro
 CONV_S = 3e-6           # causal convolution beside the state kernel: 1.6 to 4.5 us flat (kernel_params.yaml)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class RecurrentKernel:
     """Numbers of one state-update kernel on one GPU."""
 

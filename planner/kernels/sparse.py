@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from specplan.planner.arrays import ArrayLike, ceil_div
+from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -15,7 +15,7 @@ HEADS_PER_TOKEN = 64    # the measured kernel works on 64 heads of one token at 
 MEASURED_TOP_K = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SparseKernel:
     """Numbers of one sparse-attention kernel: `wave` (DSA) or `affine` (DeepSeek-V4 HCA over a piece of a prompt)."""
 

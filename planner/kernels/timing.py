@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 
 Bound: TypeAlias = Literal["memory", "tensor", "exp", "launch", "network"]
@@ -16,7 +17,7 @@ Level: TypeAlias = Literal["measured", "prior"]
 Quality: TypeAlias = Literal["ok", "rough"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Evidence:
     """Where a kernel's numbers come from and how wrong they are on shapes that the fit never saw.
 
@@ -37,7 +38,7 @@ class Evidence:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class KernelTime:
     """Time of one kernel call on a grid, in seconds, and the parts it is made of.
 

@@ -7,13 +7,14 @@ one layer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SparseIndex:
     """A cheap scorer that picks the `top_k` cached tokens that the real attention then reads."""
 
@@ -24,7 +25,7 @@ class SparseIndex:
     own_scorer: bool = True # False: this layer reuses the picks of an earlier one (GLM-5.2 "shared")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SoftmaxAttention:
     """Full, sliding or chunked attention with `kv_heads` cached keys and values: MHA, GQA and MQA are one thing."""
 
@@ -41,7 +42,7 @@ class SoftmaxAttention:
     inputs: int = 1                     # hidden-sized inputs concatenated before q, k and v (EAGLE-3: 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LatentAttention:
     """MLA: all heads read one cached latent of `kv_lora_rank + rope_head_dim` numbers per token (absorbed decode)."""
 
@@ -55,7 +56,7 @@ class LatentAttention:
     index: SparseIndex | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class CompressedAttention:
     """DeepSeek-V4: one shared key-value head over every `compress_ratio`-th summary plus a sliding window."""
 
@@ -70,7 +71,7 @@ class CompressedAttention:
     index: SparseIndex | None = None    # CSA layers pick top_k summaries; HCA layers read them all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class RecurrentMixer:
     """Linear attention or a state-space layer: a state of fixed size per sequence in place of a KV cache."""
 
@@ -86,7 +87,7 @@ class RecurrentMixer:
 Mixer: TypeAlias = SoftmaxAttention | LatentAttention | CompressedAttention | RecurrentMixer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DenseFfn:
     """A plain feed-forward part: 3 matrices with a gate (SwiGLU), 2 without (relu2, gelu)."""
 
@@ -94,7 +95,7 @@ class DenseFfn:
     matrices: Literal[2, 3] = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MoeFfn:
     """Routed experts, of which each token uses `top_k`, plus shared ones that every token uses."""
 
@@ -111,7 +112,7 @@ class MoeFfn:
 Ffn: TypeAlias = DenseFfn | MoeFfn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Layer:
     """One residual block pair; either half may be missing (Nemotron-H alternates them)."""
 
@@ -119,7 +120,7 @@ class Layer:
     ffn: Ffn | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LayerGroup:
     """`count` equal layers."""
 
@@ -127,7 +128,7 @@ class LayerGroup:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class WeightDtypes:
     """Storage format of the weights by role; names are keys of `dtypes.BYTES_PER_WEIGHT`."""
 
@@ -139,7 +140,7 @@ class WeightDtypes:
     static_scales: bool = False   # activation scales are in the checkpoint: no quantisation kernel at run time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class MtpModules:
     """Multi-token-prediction heads that ship with the model."""
 
@@ -150,7 +151,7 @@ class MtpModules:
     weights: WeightDtypes | None = None     # where they differ from the model's (quantised models often keep 16 bit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Model:
     """A decoder-only language model, as its config.json describes it.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 from specplan.planner.models.architecture import (
     DenseFfn,
@@ -34,7 +35,7 @@ MOE_TARGET_WIDTH = 6        # FFN of a drafter for a MoE target, in hidden sizes
 HEAD_DIM = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DraftShape:
     """A draft network and the numbers that come with it."""
 

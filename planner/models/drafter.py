@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 from specplan.planner.models.architecture import Model
 
@@ -20,7 +20,7 @@ FUSED_ONCE: frozenset[Mechanism] = frozenset({"eagle3"})    # serial, but hidden
 LOOKUP: frozenset[Mechanism] = frozenset({"ngram", "suffix"})                           # no GPU time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Tree:
     """A draft tree in place of a chain: tokens kept per level, and tokens verified in all (the root included)."""
 
@@ -28,7 +28,7 @@ class Tree:
     nodes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Drafter:
     """One way to propose tokens for one target.
 

@@ -9,9 +9,9 @@ Ignored: biases and norms (counted apart as `vector_parameters`), rotary tables,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import (
     CompressedAttention,
     DenseFfn,
@@ -27,7 +27,7 @@ from specplan.planner.models.architecture import (
 Role: TypeAlias = Literal["attention", "ffn", "experts", "router"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Matrix:
     """`count` equal matrices of n outputs and k inputs, on one GPU."""
 

@@ -8,8 +8,8 @@ larger part decides and a note says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import WeightDtypes
 from specplan.planner.models.fields import Fields
 from specplan.planner.models.module_names import covered_share
@@ -22,7 +22,7 @@ KV_ALGORITHMS: Mapping[str, str] = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp
 EXPERT_DTYPES: Mapping[str, str] = {"fp4": "mxfp4", "fp8": "fp8_block", "bf16": "bf16"}     # DeepSeek-V4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Storage:
     """What the reader takes from here."""
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from specplan.planner.fact import fact
+
 UNLIMITED = 10_000
+SPACE_PER_COLUMN = 2    # of `framed`: one of padding and one of the box
 NARROWEST_TEXT = 12     # characters that a text column keeps when it wraps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Column:
     """One column. `leaves`: 0 never, else the highest number is left out first. `text` is set left, figures right."""
 
@@ -45,9 +48,12 @@ def fitted(out: Console, title: str, columns: Sequence[Column], rows: Sequence[S
     Where even the columns that never leave are too wide, texts wrap.
     """
     kept = list(range(len(columns)))
+    widest = [_widest(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
+    if sum(widest) + SPACE_PER_COLUMN * len(columns) <= out.width:      # the usual case: rich need not measure
+        return _table(title, columns, rows, kept, widest, fixed=True)
     hidden: list[str] = []
     while True:
-        table = _table(title, columns, rows, kept, wrap_texts=False)
+        table = _table(title, columns, rows, kept, widest)
         leaving = [index for index in kept if columns[index].leaves]
         if _least_width(out, table) <= out.width or not leaving:
             break
@@ -55,28 +61,33 @@ def fitted(out: Console, title: str, columns: Sequence[Column], rows: Sequence[S
         kept.remove(first)
         hidden.append(columns[first].name)
     if _least_width(out, table) > out.width:
-        table = _table(title, columns, rows, kept, wrap_texts=True)
+        table = _table(title, columns, rows, kept, widest, wrap_texts=True)
     if hidden:
         table.caption = f"too narrow here for: {escape(', '.join(hidden))}"
         table.caption_justify = "left"
     return table
 
 
+def _widest(column: Column, cells: Sequence[str]) -> int:
+    texts = (escape(column.head or column.name), *cells)
+    return max(Text.from_markup(text, emoji=False).cell_len if "[" in text else cell_len(text) for text in texts)
+
+
 def _table(
-    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], *, wrap_texts: bool
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], widest: Sequence[int], *,
+    fixed: bool = False, wrap_texts: bool = False,
 ) -> Table:
     table = framed(title)
     for index in kept:
         column = columns[index]
-        head = escape(column.head or column.name)
-        widest = max(Text.from_markup(cell).cell_len for cell in (head, *(row[index] for row in rows)))
         wraps = column.wraps or (wrap_texts and column.text)
         table.add_column(
-            head,
+            escape(column.head or column.name),
             justify="left" if column.text else "right",
             no_wrap=not wraps,      # alone it would still be cut short: the least width stops that
             overflow="fold",
-            min_width=min(widest, NARROWEST_TEXT) if wraps else widest,
+            width=widest[index] if fixed else None,
+            min_width=min(widest[index], NARROWEST_TEXT) if wraps else widest[index],
         )
     for row in rows:
         table.add_row(*(row[index] for index in kept))

@@ -30,9 +30,9 @@ WIDTH_OF_A_PIPE = 120
 
 def console(*, stderr: bool = False) -> Console:
     """A console that never wraps piped output at 80 columns and colours only terminals."""
-    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False)
     if not found.is_terminal:
-        found = Console(stderr=stderr, highlight=False, width=WIDTH_OF_A_PIPE, no_color=True)
+        found = Console(stderr=stderr, highlight=False, width=WIDTH_OF_A_PIPE, no_color=True, emoji=False)
     return found
 
 

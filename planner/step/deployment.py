@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import GpuProfile
 from specplan.planner.step.engine_paths import EnginePath
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Deployment:
     """One replica of a model on tp * pp GPUs.
 

@@ -16,11 +16,12 @@ grows by up to D tokens while it drafts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike, ceil_div, pnorm
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.drafter import FUSED_ONCE, ONE_PASS, SERIAL, Drafter
 from specplan.planner.models.matrices import split
@@ -30,7 +31,7 @@ from specplan.planner.step.forward import Op, forward_pass, gemm_op, total_s
 from specplan.planner.step.tokens import Tokens, tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Drafting:
     """Drafting of D tokens. `total_s` broadcasts over (D, B, S).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.config.yaml_reader import load_data
+from specplan.planner.fact import fact
 from specplan.planner.messages import Note
 
 TABLE = Path(__file__).parent / "data" / "engine_paths.yaml"
@@ -27,7 +28,7 @@ ENGINE_ALIASES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class FixedCost:
     """One constant with its range (about +-1.5 standard deviations) and evidence."""
 
@@ -37,7 +38,7 @@ class FixedCost:
     evidence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class EnginePath:
     """What one code path of an engine adds to the kernels of a step.
 

@@ -11,12 +11,13 @@ with compute, and power throttling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from specplan.planner.arrays import Array, ceil_div
+from specplan.planner.fact import fact
 from specplan.planner.kernels.collective import allreduce_time, alltoall_time
 from specplan.planner.kernels.gemm import gemm_time
 from specplan.planner.kernels.moe import moe_time
@@ -35,7 +36,7 @@ Part: TypeAlias = Literal["gemm", "attention", "moe", "collective", "state", "sm
 PARTS: tuple[Part, ...] = ("gemm", "attention", "moe", "collective", "state", "small", "lm_head")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Op:
     """`count` equal kernel calls of one pass."""
 

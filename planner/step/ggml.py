@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array, pnorm
 from specplan.planner.config.yaml_reader import load_data
+from specplan.planner.fact import fact
 from specplan.planner.kernels.moe import distinct_experts
 from specplan.planner.kernels.profile import Hardware
 from specplan.planner.kernels.timing import KernelTime
@@ -50,7 +50,7 @@ TABLE = Path(__file__).parent / "data" / "ggml.yaml"
 STATE_BYTES = 4.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class GgmlLaw:
     """Constants of the law on one device for one weight format."""
 

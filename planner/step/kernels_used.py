@@ -29,6 +29,7 @@ from specplan.planner.models.architecture import (
 from specplan.planner.models.matrices import ffn_matrices, local_heads, mixer_matrices, split
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.ggml import ggml_law
+from specplan.planner.step.mixers import takes_cta_per_token
 
 
 class KernelUsed(NamedTuple):
@@ -124,7 +125,7 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
         reason = f"{mla.id} was fitted to MLA; here it prices DeepSeek-V4's compressed attention, token by token"
         notes = (*mla.notes, Note("compressed-attention-prior", reason))
         yield KernelUsed("mla", mla.id, mla.version, prior_evidence(mla.evidence, reason), notes)
-    elif isinstance(mixer, LatentAttention) and mixer.index is not None and kv_dtype != "fp8" and engine in ("vllm", "sglang"):
+    elif isinstance(mixer, LatentAttention) and mixer.index is not None and takes_cta_per_token(deployment):
         sparse = sparse_kernel(gpu, engine)
         yield _used("sparse", sparse)
     elif isinstance(mixer, LatentAttention):

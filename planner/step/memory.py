@@ -9,11 +9,10 @@ beyond its context; a recurrent layer keeps 1 + q states while verifying (the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import Model
 from specplan.planner.models.counts import kv_bytes, state_bytes_per_sequence, weight_bytes
 from specplan.planner.models.drafter import Drafter
@@ -22,7 +21,7 @@ from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.drafting import drafter_deployment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Memory:
     """Bytes on one GPU; arrays over (D, B, S)."""
 

@@ -110,16 +110,21 @@ def _mla(
     )
 
 
+def takes_cta_per_token(deployment: Deployment) -> bool:
+    """Whether sparse MLA runs one CTA per token: vLLM and SGLang do so with a bf16 cache.
+
+    An fp8 cache, and the caches of other engines, go to decode kernels that take every token as a sequence of its own.
+    Plain and verify passes share one kernel either way (vLLM, v1/attention/backends/mla/flashmla_sparse.py; SGLang,
+    layers/attention/nsa_backend.py, where verify passes take `nsa_decode_impl`).
+    """
+    return deployment.kv_dtype != "fp8" and deployment.path.engine in ("vllm", "sglang")
+
+
 def _picked(
     mixer: LatentAttention, index: SparseIndex, deployment: Deployment, heads: int, work: Tokens
 ) -> KernelTime:
-    """Sparse MLA: each token reads its own picks, by one kernel for plain and verify passes.
-
-    vLLM and SGLang read a bf16 cache by one CTA per token; an fp8 cache, and the caches of other engines, go to decode
-    kernels that take every token as a sequence of its own (vLLM, v1/attention/backends/mla/flashmla_sparse.py; SGLang,
-    layers/attention/nsa_backend.py, where verify passes take `nsa_decode_impl`).
-    """
-    if deployment.kv_dtype == "fp8" or deployment.path.engine not in ("vllm", "sglang"):
+    """Sparse MLA: each token reads its own picks."""
+    if not takes_cta_per_token(deployment):
         tokens = work.batch * work.query_len
         return _mla(mixer, deployment, heads, tokens, np.minimum(work.context_tokens, index.top_k), np.ones(()))
     return sparse_time(

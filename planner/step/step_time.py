@@ -8,11 +8,10 @@ D = 0 with a drafter loaded still pays the extra host work, so it is slower than
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.fact import fact
 from specplan.planner.models.architecture import Model, RecurrentMixer
 from specplan.planner.models.drafter import Drafter
 from specplan.planner.step.deployment import Deployment
@@ -22,7 +21,7 @@ from specplan.planner.step.forward import Op, Part, breakdown_s, forward_pass, t
 from specplan.planner.step.tokens import Tokens, tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class OffStep:
     """Plain decoding. Arrays broadcast over (1, B, S)."""
 
@@ -33,7 +32,7 @@ class OffStep:
     ops: tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SpeculativeStep:
     """One step with D drafted tokens. `step_s = verify_s + draft_s + overhead_s`, arrays over (D, B, S)."""
 

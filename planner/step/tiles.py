@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from specplan.planner.fact import fact
 from specplan.planner.kernels.attention import (
     AttentionKernel,
     attention_notes,
@@ -22,7 +22,7 @@ from specplan.planner.step.deployment import Deployment
 MLA_TILE_ROWS = 64      # heads per tile of FlashMLA and the FA3/trtllm-gen MLA kernels (kernels.md 1.1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AttentionTiles:
     """How G*(1+D) rows of the model's main attention meet the kernel's tile."""
 

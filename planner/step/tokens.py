@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
+from specplan.planner.fact import fact
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Tokens:
     """What a pass works on; arrays broadcast over (D, B, S).
 

@@ -7,9 +7,9 @@ seems to draft far too long at large batch; with them the measured share lies be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.messages import InputError
 from specplan.planner.step.deployment import Deployment
@@ -24,7 +24,7 @@ from specplan.planner.validate.targets import row_target
 INPUT, OUTPUT, CONTEXT, LENGTH = 300.0, 300.0, 500.0, 2.4    # a mix of chat, summaries, mathematics and code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Share:
     """Draft time over verify time of one row."""
 

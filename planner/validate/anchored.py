@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.decide.anchor import Measurement, Multipliers, Parts, anchor
+from specplan.planner.fact import fact
 from specplan.planner.validate import scores
 from specplan.planner.validate.annotations import read_annotations
 from specplan.planner.validate.baselines import depth_rule
@@ -21,7 +21,7 @@ from specplan.planner.validate.published import measured_speedups, resolve
 LEAST_ROWS = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AnchorScore:
     """Errors on the rows that were not given."""
 
@@ -32,7 +32,7 @@ class AnchorScore:
     depth_rule: scores.Errors       # AL/(1+rho*D), anchored by one factor per sweep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AnchorSweep:
     """One sweep anchored on its middle row."""
 
@@ -43,7 +43,7 @@ class AnchorSweep:
     unanchored: scores.Errors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AnchorReport:
     """Everything that `specplan validate anchor` found."""
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from specplan.planner.config.yaml_reader import read_yaml
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError
 from specplan.planner.validate.collection import Case
 from specplan.planner.validate.names import aliases, words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Annotations:
     """Contents of an annotation file; everything empty where there is none."""
 

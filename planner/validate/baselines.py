@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 from specplan.planner.step.drafting import depth_ratio
 from specplan.planner.step.tiles import attention_tiles
 from specplan.planner.validate.points import Point
@@ -19,7 +20,7 @@ DraftRule: TypeAlias = Callable[[Point], int]
 BLOG_TILE = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Baseline:
     """A rule that predicts speedups, or only names a draft length."""
 

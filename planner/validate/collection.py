@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from specplan.planner.config.yaml_reader import read_yaml
+from specplan.planner.fact import fact
 from specplan.planner.messages import InputError
 
 _RANGE = re.compile(r"\s*([0-9.]+)\s*(?:-|to|\.\.)\s*([0-9.]+)\s*\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Refusal:
     """Something that is not scored, and why. `row` counts from 0 within its case."""
 
@@ -30,7 +30,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Case:
     """One set-up of one source with its rows, as written."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from specplan.planner.fact import fact
 from specplan.planner.validate.annotations import Annotations
 from specplan.planner.validate.collection import Case
 from specplan.planner.validate.names import aliases, dataset_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Lengths:
     """Tokens of a request: prompt, answer, and mean context while decoding."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from specplan.planner.fact import fact
 from specplan.planner.validate.collection import Case, number
 from specplan.planner.validate.names import first_number, words
 
@@ -19,7 +19,7 @@ _NO_SPECULATION = re.compile(r"\bno\b|without|vanilla|off|baseline|non[- ]spec",
 _REQUEST_METRIC = re.compile(r"latency|run ?time|ttft|e2e|pareto|qps", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Measured:
     """Figures of one row. `speedup` is 1 for an off row; rates are tokens per second of one replica or one user."""
 

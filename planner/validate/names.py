@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from specplan.planner.config.yaml_reader import load_data
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import gpu_names, load_gpu
 from specplan.planner.models.dtypes import BYTES_PER_WEIGHT
 from specplan.planner.models.reader import model_names
@@ -54,7 +55,7 @@ class Named:
     kind: Kind = "exact"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class GpuText:
     """What a GPU text says: profile, count and power limit where stated."""
 
@@ -208,7 +209,7 @@ def _longest(text: str, phrases: Mapping[str, tuple[str, str]]) -> list[tuple[st
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class EngineText:
     """Engine, version and code path of an engine text."""
 
@@ -267,7 +268,7 @@ def dataset_name(text: str) -> str:
     return table.get(plain, table.get(joined, plain if plain in aliases()["lengths"] else joined))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Formats:
     """Weight formats by role; None: not stated. `file_bytes` is the size of a model file where one is given."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from specplan.planner.fact import fact
 from specplan.planner.kernels.profile import GpuProfile, load_gpu
 from specplan.planner.messages import InputError
 from specplan.planner.models.architecture import Model, MoeFfn
@@ -30,7 +30,7 @@ Metric = Literal["decode", "end_to_end"]
 DECODE_ENGINES = {"llama_cpp", "mlx", "tilert", "transformers"}     # their figures are single-stream decode rates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Point:
     """One scored row (or an off row with a rate, where `drafter` is None)."""
 

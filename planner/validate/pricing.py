@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from specplan.planner.arrays import Array
+from specplan.planner.fact import fact
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.step_time import off_step, prefill_s, speculative_step
 from specplan.planner.validate.points import Point
@@ -15,7 +15,7 @@ from specplan.planner.validate.points import Point
 Adjust = Callable[[Deployment], Deployment]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Prices:
     """Seconds per point, aligned with the points given; NaN where a part does not exist."""
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from specplan.planner.arrays import Array
 from specplan.planner.config.yaml_reader import load_data
+from specplan.planner.fact import fact
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.engine_paths import EnginePath, FixedCost
 from specplan.planner.step.ggml import ggml_table
@@ -51,7 +52,7 @@ class Prior:
     sd: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LeftOut:
     """Errors of rows that the fit did not see."""
 
@@ -62,7 +63,7 @@ class LeftOut:
     predicted: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Refit:
     """Fitted constants and their scores."""
 
@@ -122,7 +123,7 @@ def unmeasured() -> dict[str, Any]:
     return {**table, "law": law, "devices": {}, "architectures": {}, "formats": {}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Problem:
     """Rows to fit, with their weights; `off` are rows whose plain rate counts as well."""
 
@@ -187,7 +188,7 @@ def _off(rows: Sequence[Point]) -> tuple[Array, Array]:
     return seconds, weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class State:
     """A point of the fit with its derivatives."""
 

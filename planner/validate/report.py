@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from specplan.planner.fact import fact
 from specplan.planner.validate.collection import Refusal
 from specplan.planner.validate.scores import Errors, Regret, Signs, Trends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ScoredRow:
     """One published row and what specplan says of it."""
 
@@ -43,7 +43,7 @@ class ScoredRow:
     assumed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Slice:
     """Scores of one slice of the rows."""
 
@@ -58,7 +58,7 @@ class Slice:
     inferred_rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Rule:
     """Specplan or a baseline on the headline rows; None where a rule has no such figure."""
 
@@ -69,7 +69,7 @@ class Rule:
     trends: Trends | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Report:
     """Everything that `specplan validate published` found."""
 

@@ -11,7 +11,7 @@ import pytest
 import specplan
 from specplan.planner.answer import explain, recommend
 from specplan.planner.messages import InputError
-from specplan.planner.output import answer_json, explanation_json
+from specplan.planner.output.contract import answer_json, explanation_json
 
 
 def config(**changes: Any) -> dict[str, Any]:

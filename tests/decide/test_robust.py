@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from specplan.planner.decide.robust import Uncertain, doubt, steps_to_settle
+from specplan.planner.decide.robust import Uncertain, _quantile, doubt, steps_to_settle
 
 
 def option(**changes: object) -> Uncertain:
@@ -78,3 +78,10 @@ def test_four_drafters_take_less_than_half_a_second() -> None:
     started = time.process_time()
     doubt(many)
     assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 0.95])
+@pytest.mark.parametrize("draws", [7, 100, 4096])
+def test_quantiles_are_those_of_numpy_to_the_bit(draws: int, share: float) -> None:
+    values = np.random.default_rng(draws).lognormal(size=(draws, 5))
+    assert _quantile(values, share).tolist() == np.quantile(values, share, axis=0).tolist()

@@ -94,6 +94,18 @@ def test_columns_leave_in_the_stated_order_and_are_named() -> None:
     ]
 
 
+def test_all_columns_stand_at_the_width_that_they_fill() -> None:
+    columns = figure_columns(["run", "first", "second"], leaving=("second", "first"), text=("run",))
+    rows = [("a [b]way[/] to \\[run]", "1234567.890", "1234567.891"), ("off", "1", "22")]
+    wide = Console(width=120)
+    table = fitted(wide, "title", columns, rows)
+    filled = wide.measure(table).minimum
+    exact = fitted(Console(width=filled), "title", columns, rows)
+    assert exact.caption is None
+    assert lines(exact, filled) == lines(table, 120)
+    assert fitted(Console(width=filled - 1), "title", columns, rows).caption == "too narrow here for: second"
+
+
 def test_texts_wrap_only_where_nothing_more_can_leave() -> None:
     columns = figure_columns(["run", "figure"], leaving=(), text=("run",))
     table = fitted(Console(width=30), "title", columns, [("a drafter with a long name", "1234567.890")])
