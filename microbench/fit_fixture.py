@@ -28,7 +28,7 @@ EXCERPT = (         # one kernel of each equation
     "allreduce vllm 0.24.0 vLLM_custom_graph gpus=8",
     "mla trtllm 1.3.0rc20 default kv=bf16",
     "recurrent vllm 0.1.dev19262 fused_recurrent_kda kind=kda phase=verify",
-    "sparse sglang 0.5.14 flash_mla_sparse_fwd module=glm5_dsa_attn",
+    "sparse sglang 0.5.14 flash_mla_sparse_fwd module=glm5_dsa_attn phase=verify",
 )
 
 

@@ -84,22 +84,25 @@ def _recurrent(rows: Slice, hw: Hardware) -> Target:
 
 
 def _sparse(rows: Slice, hw: Hardware) -> Target:
-    dsa = rows.variant["module"] == "glm5_dsa_attn"
+    dsa, decode = rows.variant["module"] == "glm5_dsa_attn", rows.variant["phase"] == "decode"
     verify: dict[str, Callable[[Slice], Mask]] = {
-        "one query token: another kernel": Within("query_len", low=2),
         "more than 64 query tokens: prefill": Within("query_len", high=64),
         "context below 2048 tokens" if dsa else "context below 256 tokens": Within(
             "context_tokens", low=2048 if dsa else 256),
     }
+    waves = {"launch_s": Free(4 * US, 0.1 * US, 30 * US), "wave_s": Free(50 * US, 1 * US, 300 * US)}
     if dsa:
         width = hw.sms // 2 if hw.arch.startswith("blackwell") else hw.sms  # pairs of SMs share a token on Blackwell
-        free = {"launch_s": Free(4 * US, 0.1 * US, 30 * US), "wave_s": Free(50 * US, 1 * US, 300 * US)}
         return Target(id=f"{rows.engine}-dsa", key={"kind": "dsa"}, keep=verify, candidates=(
-            Candidate(form="wave", fixed={"width_tokens": width}, free=free),))
+            Candidate(form="wave", fixed={"width_tokens": width}, free=waves),),
+            unfit="one query token: scattered, and up to a third faster than several" if decode else "")
+    by_token = {"token_s_per_context_token": Free(6e-13, 0.0, 1e-10)}
+    if decode:
+        return Target(id=f"{rows.engine}-hca-decode", key={"kind": "hca-decode"}, keep=verify, candidates=(
+            Candidate(form="decode", fixed={"width_tokens": hw.sms}, free={**waves, **by_token}),))
     affine = {
         "launch_s": Free(15 * US, 0.1 * US, 60 * US), "seq_s": Free(1 * US, 0.0, 20 * US),
-        "token_s": Free(0.06 * US, 0.0, 2 * US), "seq_s_per_context_token": Free(3e-11, 0.0, 1e-9),
-        "token_s_per_context_token": Free(6e-13, 0.0, 1e-10),
+        "token_s": Free(0.06 * US, 0.0, 2 * US), "seq_s_per_context_token": Free(3e-11, 0.0, 1e-9), **by_token,
     }
     return Target(id=f"{rows.engine}-hca", key={"kind": "hca"}, keep=verify,
                   candidates=(Candidate(form="affine", free=affine),))

@@ -279,6 +279,7 @@ TABLES: tuple[Table, ...] = (
       for folder, kind in (("linear_attention", "gdn"), ("kda", "kda"))),
     *(Table(family="sparse", folder="sparse_attention", file=f"{module}_module_perf.parquet",
             needs=("batch_size", "isl", "step", "num_heads"), arguments=_sparse,
-            labels=lambda c, module=module: {"module": np.full(len(c["step"]), module)})  # type: ignore[misc]
+            labels=lambda c, module=module: {  # type: ignore[misc]
+                "module": np.full(len(c["step"]), module), "phase": np.where(c["isl"] == 1, "decode", "verify")})
       for module in ("glm5_dsa_attn", "dsv4_hca_attn")),
 )

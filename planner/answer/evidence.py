@@ -116,6 +116,8 @@ def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
     }
     if used.family.startswith("gemm"):
         asked["rows"] = tokens  # for attention, rows are G*q: shape_notes speaks of them
+    if used.family == "sparse decode":
+        asked["batch"] = tokens     # it takes every token as a sequence of its own
     if used.family in ("mla", "sparse"):
         asked["query_len"] = (1.0, float(longest))
     if used.family == "state of a verify pass" and longest > 1:

@@ -38,6 +38,7 @@ REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sparse": {
         "wave": ("launch_s", "wave_s", "width_tokens"),
         "affine": ("launch_s", "seq_s", "token_s", "seq_s_per_context_token", "token_s_per_context_token"),
+        "decode": ("launch_s", "wave_s", "width_tokens", "token_s_per_context_token"),
     },
 }
 # What tells entries of one kernel apart, by family.

@@ -219,11 +219,11 @@ def recurrent_kernel(
 
 
 def sparse_kernel(
-    gpu: GpuProfile, engine: str, *, kind: Literal["dsa", "hca"] = "dsa", override: str | None = None
+    gpu: GpuProfile, engine: str, *, kind: Literal["dsa", "hca", "hca-decode"] = "dsa", override: str | None = None
 ) -> SparseKernel:
     """Sparse attention kernel: DSA (each token its own top-k) or DeepSeek-V4's over compressed tokens (HCA).
 
-    HCA was timed on 4 to 64 tokens of a prompt; a verify pass runs the decode kernel instead (step/mixers.py).
+    `hca` was timed on 4 to 64 tokens of a prompt; a verify pass runs `hca-decode` instead (step/mixers.py).
     """
     choice = choose(gpu, "sparse", engine, f"{kind} attention", lambda entry: entry.key["kind"] == kind,
                     override=override)

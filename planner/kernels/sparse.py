@@ -17,11 +17,11 @@ MEASURED_TOP_K = 2048
 
 @fact
 class SparseKernel:
-    """Numbers of one sparse-attention kernel: `wave` (DSA) or `affine` (DeepSeek-V4 HCA over a piece of a prompt)."""
+    """Numbers of one sparse-attention kernel: `wave` (DSA), `decode` or `affine` (DeepSeek-V4)."""
 
     id: str
     version: str
-    form: Literal["wave", "affine"]
+    form: Literal["wave", "decode", "affine"]
     launch_s: float
     evidence: Evidence
     width_tokens: float = 1.0               # query tokens that one wave of SMs takes
@@ -45,18 +45,23 @@ def sparse_time(
     """Seconds of one sparse attention layer; `heads` are those of one GPU.
 
     wave:   t = launch + wave ceil(B q / width) * ceil(heads / 64) * top_k / 2048, also where the context is shorter
-    affine: t = launch + seq B + token B q + (seq' B + token' B q) S
+    decode: t = launch + ceil(heads / 64) (wave ceil(B q / width) + token' S B q)
+    affine: t = launch + seq B + seq' B S + ceil(heads / 64) (token + token' S) B q
 
     Measured at 64 heads and top-k 2048; proportional work elsewhere is an assumption.
     """
     b = np.asarray(batch, dtype=float)
     tokens = b * np.asarray(query_len, dtype=float)
     launch = np.asarray(kernel.launch_s)
+    groups = ceil_div(heads, HEADS_PER_TOKEN)
     if kernel.form == "affine":
-        fetched = (kernel.seq_s_per_context_token * b + kernel.token_s_per_context_token * tokens) * context_tokens
-        fixed = launch + kernel.seq_s * b + kernel.token_s * tokens
+        by_token = groups * kernel.token_s_per_context_token * tokens
+        fetched = (kernel.seq_s_per_context_token * b + by_token) * context_tokens
+        fixed = launch + kernel.seq_s * b + groups * kernel.token_s * tokens
         return KernelTime(time_s=fixed + fetched, parts={"memory": fetched, "launch": fixed})
-    # a context shorter than top_k is padded: the tables show the same time from 4 tokens to 200,000
-    work = np.ceil(heads / HEADS_PER_TOKEN) * np.asarray(top_k, dtype=float) / MEASURED_TOP_K
-    fetched = kernel.wave_s * ceil_div(tokens, kernel.width_tokens) * work
+    waves = groups * kernel.wave_s * ceil_div(tokens, kernel.width_tokens)
+    if kernel.form == "decode":
+        fetched = waves + groups * kernel.token_s_per_context_token * tokens * context_tokens
+    else:   # a context shorter than top_k is padded: the tables show the same time from 4 tokens to 200,000
+        fetched = waves * np.asarray(top_k, dtype=float) / MEASURED_TOP_K
     return KernelTime(time_s=launch + fetched, parts={"memory": fetched, "launch": launch})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.select import (
     allreduce_kernel,
     attention_kernel,
@@ -121,10 +120,7 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
         kernel = attention_kernel(gpu, engine, head_dim=mixer.head_dim, kv_dtype=kv_dtype, override=override)
         yield _used(f"attention head {mixer.head_dim} {kv_dtype}", kernel)
     elif isinstance(mixer, CompressedAttention):
-        mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
-        reason = f"{mla.id} was fitted to MLA; here it prices DeepSeek-V4's compressed attention, token by token"
-        notes = (*mla.notes, Note("compressed-attention-prior", reason))
-        yield KernelUsed("mla", mla.id, mla.version, prior_evidence(mla.evidence, reason), notes)
+        yield _used("sparse decode", sparse_kernel(gpu, engine, kind="hca-decode"))
     elif isinstance(mixer, LatentAttention) and mixer.index is not None and takes_cta_per_token(deployment):
         sparse = sparse_kernel(gpu, engine)
         yield _used("sparse", sparse)

@@ -28,6 +28,7 @@ from specplan.planner.step.ggml import cache_time, ggml_law
 from specplan.planner.step.tokens import Tokens
 
 MixerPart = Literal["attention", "state"]
+HCA_RATIO = 128     # cached tokens per summary in the layers on which the decode kernel was timed
 INDEX_KEY_BYTES = 1 + 4 / 128   # fp8 index keys with one fp32 scale per 128 (DeepSeek-V3.2)
 
 
@@ -147,28 +148,25 @@ def _compressed(
     1 + num_speculative_tokens per sequence (v1/attention/backends/mla/sparse_swa.py). So B sequences of q tokens cost
     what B*q of one token do, with no seam at q = 1.
 
-    The kernel is priced as MLA of this width; no entry was fitted to it. The `hca` entries are not it: their 4 to 64
+    The decode kernel was timed on contexts of HCA (one summary per 128 tokens) and pays by what is read, so that other
+    layers take the context at which HCA reads as many summaries. The `hca` entries are another kernel: their 4 to 64
     query tokens were timed without speculation, where vLLM takes several tokens for a prompt and first unpacks the
     cache into a buffer, hence their 1.1 to 1.4 us per sequence.
     """
-    heads = local_heads(mixer.query_heads, deployment.attention_tp)
     summaries = work.context_tokens / mixer.compress_ratio if mixer.compress_ratio else np.zeros(())
     if mixer.index is not None:
         yield "index", "attention", index_time(mixer.index, deployment, work, keys=summaries)
         summaries = np.minimum(summaries, mixer.index.top_k)
-    kernel = mla_kernel(deployment.gpu, deployment.path.engine, kv_dtype=deployment.kv_dtype)
-    read = summaries + np.minimum(work.context_tokens, mixer.window_tokens)
     yield (
         "attention",
         "attention",
-        mla_time(
-            kernel,
+        sparse_time(
+            sparse_kernel(deployment.gpu, deployment.path.engine, kind="hca-decode"),
             batch=work.batch * work.query_len,
-            context_tokens=read,
             query_len=np.ones(()),
-            heads=heads,
-            latent_width=mixer.head_dim,
-            value_width=mixer.head_dim,
+            context_tokens=HCA_RATIO * summaries,
+            heads=local_heads(mixer.query_heads, deployment.attention_tp),
+            top_k=summaries + np.minimum(work.context_tokens, mixer.window_tokens),
         ),
     )
 
