@@ -17,7 +17,8 @@ from specplan.planner.messages import InputError, SpecplanError, nearest
 
 gc.set_threshold(100_000, 50, 50)       # most commands end within half a second: looking for cycles took a tenth of it,
 atexit.register(gc.freeze)              # and once more at the end, where all memory goes back anyway
-os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")      # looking for them reads the metadata of every package here
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for them reads the metadata of every package here
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")      # numpy would start one per core, and no matrix here is large
 
 COMMANDS = {    # name -> module of commands/ that holds it; imported when the command runs or help is printed
     "recommend": "plan",
