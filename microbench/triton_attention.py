@@ -34,7 +34,9 @@ SPARED: Mapping[tuple[int, int, int], tuple[int, int, int, int]] = {
     (8, 128, 16): (64, 4, 3, 2),
     (9, 128, 16): (64, 4, 2, 1),
     (9, 64, 32): (64, 4, 3, 2),
+    (10, 256, 16): (32, 8, 2, 2),
     (10, 128, 256): (32, 8, 2, 2),      # tensor memory: an accumulator of 128 columns would be rescaled in one piece
+    (12, 256, 16): (32, 8, 2, 2),
 }
 
 
