@@ -87,7 +87,7 @@ def choose_splits(*, tasks: int, slots: int, kv_blocks: int) -> int:
     """Splits of the KV walk: one where the grid is 80 % full or the cache short, else the fewest that fill waves well.
 
     >>> choose_splits(tasks=8, slots=132, kv_blocks=512)
-    16
+    14
     """
     if tasks >= FULL_GRID * slots or kv_blocks <= FEW_BLOCKS:
         return 1
