@@ -29,12 +29,16 @@ class Tiling:
     splits: int = 1
 
 
-# (generation, head block, rows) -> keys per step, warps, stages, halves: where the rule of `tiling` spills
+# (architecture, head block, rows) -> keys per step, warps, stages, halves: where the rule of `tiling` spills
 SPARED: Mapping[tuple[int, int, int], tuple[int, int, int, int]] = {
-    (8, 128, 16): (64, 4, 3, 2),
-    (9, 128, 16): (64, 4, 2, 1),
-    (9, 64, 32): (64, 4, 3, 2),
-    (10, 128, 256): (32, 8, 2, 2),      # tensor memory: an accumulator of 128 columns would be rescaled in one piece
+    (80, 128, 16): (64, 4, 3, 2),
+    (89, 64, 32): (64, 4, 3, 2),
+    (89, 64, 128): (32, 8, 3, 2),
+    (90, 128, 16): (64, 4, 2, 1),
+    (90, 64, 32): (64, 4, 3, 2),
+    (100, 256, 16): (32, 8, 2, 2),
+    (100, 128, 256): (32, 8, 2, 2),      # tensor memory: an accumulator of 128 columns would be rescaled in one piece
+    (120, 256, 16): (32, 8, 2, 2),
 }
 
 
@@ -60,8 +64,8 @@ def tiling(*, rows: int, head_dim: int, capability: int, block_m: int | None = N
     offered = row_tiles(head_dim, capability)
     block_m = block_m or next((tile for tile in offered if rows <= tile), offered[-1])
     async_math = 90 <= capability < 120     # wgmma, tcgen05: scores and accumulators leave room for wider key blocks
-    generation = 10 if 100 <= capability < 120 else capability // 10
-    spared, halves = SPARED.get((generation, _power_of_two(head_dim), block_m)), 1
+    architecture = max((known for known in (80, 89, 90, 100, 120) if known <= capability), default=80)
+    spared, halves = SPARED.get((architecture, _power_of_two(head_dim), block_m)), 1
     if spared is not None:
         block_n, warps, stages, halves = spared
     elif head_dim > 256:
@@ -83,7 +87,7 @@ def choose_splits(*, tasks: int, slots: int, kv_blocks: int) -> int:
     """Splits of the KV walk: one where the grid is 80 % full or the cache short, else the fewest that fill waves well.
 
     >>> choose_splits(tasks=8, slots=132, kv_blocks=512)
-    16
+    14
     """
     if tasks >= FULL_GRID * slots or kv_blocks <= FEW_BLOCKS:
         return 1

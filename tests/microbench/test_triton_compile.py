@@ -39,8 +39,9 @@ def compile_attend(
     from specplan.microbench.triton_kernels import attend
 
     tile = tiling(rows=block_m, head_dim=head_dim, capability=capability, block_m=block_m)
+    padded = 1 << (head_dim - 1).bit_length()
     constants: dict[str, Any] = {
-        "GROUP": group, "HEAD_DIM": head_dim, "HEAD_BLOCK": head_dim, "VALUE_DIM": head_dim, "VALUE_BLOCK": head_dim,
+        "GROUP": group, "HEAD_DIM": head_dim, "HEAD_BLOCK": padded, "VALUE_DIM": head_dim, "VALUE_BLOCK": padded,
         "ROPE_DIM": rope, "KEYS_ARE_VALUES": rope > 0, "PAGE": page, "BLOCK_M": block_m, "BLOCK_N": tile.block_n,
         "HALVES": tile.halves, "SPLIT": split,
     }
@@ -127,6 +128,20 @@ def test_every_offered_tile_compiles_without_spill(capability: int, head_dim: in
             options = {**variant, "rope": 64 if head_dim == 512 else 0}
             if not (options.get("kv") == "fp8" and capability < 89):
                 check(compile_attend(capability, block_m, head_dim=head_dim, **options), capability, block_m)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("capability", "head_dim", "block_m", "variant"), [
+    (90, 512, 64, {}), (100, 512, 64, {"kv": "fp8", "page": 16}), (120, 256, 128, {}),
+])  # fmt: skip
+def test_a_tile_that_is_left_out_would_spill(
+    capability: int, head_dim: int, block_m: int, variant: dict[str, Any]
+) -> None:
+    assert block_m not in row_tiles(head_dim, capability)
+    rope = 64 if head_dim == 512 else 0
+    compiled = compile_attend(capability, block_m, head_dim=head_dim, rope=rope, **variant)
+    assert compiled.stack_bytes > 0, compiled
 
 
 def test_combine_compiles_without_spill() -> None:
