@@ -73,13 +73,10 @@ def test_each_extrapolation_is_scored_on_several_gpus() -> None:
 
 
 def test_predicted_steps_at_tile_edges_are_within_15_percent_of_the_measured() -> None:
-    """64 and 128 rows everywhere; at 256 both kernels go over to larger tiles, which the form does not know."""
     edges = [(record["gpu"], record["id"], edge, *pair) for record in FITTED
              for edge, pair in record.get("edges", {}).items()]
     assert len(edges) == 18
-    far = {edge[:3] for edge in edges if abs(edge[4] / edge[3] - 1) > 0.15}
-    assert far == {(gpu, kernel, "256") for gpu in ("h100-sxm", "h200-sxm")
-                   for kernel in ("vllm-cutlass", "sglang-cutlass", "trtllm-deepgemm")}
+    assert [edge for edge in edges if abs(edge[4] / edge[3] - 1) > 0.15] == []
 
 
 def test_a_record_of_the_fixture_has_all_three_models_and_beats_the_others() -> None:
