@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What to run on a machine with an NVIDIA GPU, in order and within six minutes; everything lands in one folder.
+# What to run on a machine with an NVIDIA GPU, in order and within six minutes by its limits; all of it lands in one folder.
 #
 #   tests/gpu_run.sh OUT
 #
