@@ -92,14 +92,19 @@ def _of_sweep(
 ) -> tuple[Entry, AttentionFamily, str | None] | None:
     """What a sweep of this GPU measured for this width and format: the engine's design, else the sweep's own kernel.
 
-    Last comes the id of the kernel that the sweep's own one stands for.
+    The latter only where nobody measured the engine's design on this GPU: it is not what the engine runs. Last comes
+    the id of the kernel that it stands for.
     """
-    found = {entry.kernel: entry for entry in gpu.entries("attention")
-             if entry.engine == ANY and (entry.key["head_dim"], entry.key["kv_dtype"]) == (head_dim, stored)}
+    alike = [entry for entry in gpu.entries("attention")
+             if (entry.key["head_dim"], entry.key["kv_dtype"]) == (head_dim, stored)]
+    found = {entry.kernel: entry for entry in alike if entry.engine == ANY}
     for family in families:
         if family.name in found:
             return found[family.name], family, None
-    if STAND_IN in found:
+    designs = [family.name for family in families]
+    known = any(entry.engine == engine and entry.kernel in designs and entry.evidence.level == "measured"
+                for entry in alike)
+    if STAND_IN in found and not known:
         return found[STAND_IN], attention_families()[STAND_IN], _id(engine, families[0])
     return None
 

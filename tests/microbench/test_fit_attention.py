@@ -16,6 +16,7 @@ from specplan.microbench.fit_system import Fitted
 from specplan.microbench.grids import general_grid
 from specplan.microbench.measurements import Measurement, Measurements, environment_id
 from specplan.planner.kernels.attention import AttentionKernel, attention_time, math_knee_rows
+from specplan.planner.kernels.choice import ANY
 from specplan.planner.kernels.entries import Entry, GpuProfile
 from specplan.planner.kernels.profile import dump_profile, load_gpu
 from specplan.planner.kernels.select import attention_kernel
@@ -105,11 +106,15 @@ def profile(tmp_path: Path) -> GpuProfile:
     return load_gpu(tmp_path / "mine.yaml")
 
 
-def test_the_planner_prices_many_rows_by_the_measured_rate(tmp_path: Path) -> None:
-    mine = attention_kernel(profile(tmp_path), "vllm", head_dim=128, kv_dtype="bf16")
-    assert mine.id == "any-specplan-triton"
-    assert mine.math_flop_per_s == pytest.approx(3e14, rel=0.1)
-    assert "timed specplan-triton with several query tokens, not vllm-fa3" in " ".join(n.message for n in mine.notes)
+def test_the_own_kernel_stands_in_where_nobody_measured_the_engines(tmp_path: Path) -> None:
+    mine = profile(tmp_path)
+    assert attention_kernel(mine, "vllm", head_dim=128, kv_dtype="bf16").id == "vllm-fa3"
+    own = tuple(entry for entry in mine.entries("attention") if entry.engine == ANY)
+    alone = dataclasses.replace(mine, kernels={**mine.kernels, "attention": own})
+    found = attention_kernel(alone, "vllm", head_dim=128, kv_dtype="bf16")
+    assert found.id == "any-specplan-triton"
+    assert found.math_flop_per_s == pytest.approx(3e14, rel=0.1)
+    assert "timed specplan-triton with several query tokens, not vllm-fa3" in " ".join(n.message for n in found.notes)
 
 
 def test_other_widths_and_formats_and_a_kernel_named_stay_as_shipped(tmp_path: Path) -> None:
