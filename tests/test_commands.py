@@ -74,7 +74,7 @@ def test_emit_writes_for_the_release_that_was_planned_for(engine: str, release: 
 def test_a_schedule_that_rises_names_the_one_that_only_falls() -> None:
     """gpt-oss-120b on one H200: graph sizes make D rise again; the answer and the file say what to take instead."""
     model = str(ROOT / "planner" / "models" / "presets" / "gpt-oss-120b.json")
-    question = ("--model", model, "--gpu", "h200-sxm", "--batch", "1-256", "--context", "2k", "--engine", "trtllm")
+    question = ("--model", model, "--gpu", "h200-sxm", "--batch", "1-256", "--context", "2k", "--engine", "sglang")
     schedule = json.loads(run("recommend", *question, "--json").stdout)["schedule"]
     lengths = [tier["draft_len"] for tier in schedule["tiers"]]
     assert lengths != sorted(lengths, reverse=True)
