@@ -22,7 +22,8 @@ ROW: dict[str, str] = {
 def test_a_row_is_scored_by_the_answer_for_its_users() -> None:
     found, left_out = scores([ROW])
     fields: dict[str, Any] = {
-        "target": "llama-3.1-70b", "gpu": "h200-sxm", "parallel": {"tp": 4}, "dtypes": {"weights": "fp8", "kv": "fp8"},
+        "target": "llama-3.1-70b", "gpu": "h200-sxm", "parallel": {"tp": 4},
+        "dtypes": {"weights": "fp8", "kv": "fp8", "activation_scales": "static"},
         "engine": "vllm", "drafters": [{"mechanism": "ngram"}],
         "workload": {"concurrency": 16, "input_tokens": 1024, "output_tokens": 1024, "max_batch": 16,
                      "lengths": {"output_variation": 0.0}},
