@@ -44,8 +44,8 @@ WORST = (
     "2,000. Requests of one length from a fixed number of users may stay in step, so that prompts are processed "
     "together and show in TTFT; the closed form spreads them over decoding.\n"
     "NVFP4 under TensorRT-LLM is predicted too slow: its tables time a kernel that quantises activations, and the "
-    "engine can fuse that into the norm before (RESIDUAL_RMS_NORM_QUANT_NVFP4). GPT-OSS is too slow everywhere but on H100 "
-    "under TensorRT-LLM: most of its step is starts of small kernels, which are priced one after the other."
+    "engine can fuse that into the norm before (RESIDUAL_RMS_NORM_QUANT_NVFP4). GPT-OSS is too slow nearly everywhere: "
+    "most of its step is starts of small kernels, which are priced one after the other."
 )
 
 
