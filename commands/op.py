@@ -70,12 +70,13 @@ def allreduce(
 def moe(
     gpu: OneGpu, tokens: Counts, hidden: Counts, intermediate: Counts, experts: Counts, top_k: Counts, tp: Counts = "1",
     ep: Counts = "1", dtype: Dtype = "bf16",
+    matrices: Annotated[str, typer.Option(help="Matrices of an expert: 3 with a gate, 2 without.")] = "3",
     routing: Annotated[str, typer.Option(help="How evenly tokens spread over experts.")] = "uniform",
     kernel: Kernel = None, as_json: Json = False,
 ) -> None:
     """Routed experts of one layer, for the tokens of the whole expert-parallel group."""
     _price("moe", gpu, kernel, False, as_json, tokens=tokens, hidden=hidden, intermediate=intermediate, experts=experts,
-           top_k=top_k, tp=tp, ep=ep, dtype=dtype, routing=routing)
+           top_k=top_k, tp=tp, ep=ep, dtype=dtype, matrices=matrices, routing=routing)
 
 
 @op_app.command(epilog="Example: specplan op mla --gpu h200-sxm --batch 8 --context 32k --heads 16 --query-len 1,2,4")

@@ -74,6 +74,7 @@ GOALS: tuple[Goal, ...] = (
     Goal(name="GatedDeltaNet and KDA decode", limit=5.5, belongs=_is("recurrent", phase="decode")),
     Goal(name="KDA verify (q = 2, 4, 8)", limit=8.0, belongs=_is("recurrent", phase="verify")),
     Goal(name="DSA sparse attention (q = 4 to 64)", limit=7.0, belongs=_is("sparse", kind="dsa")),
+    Goal(name="DSA sparse attention, one token", limit=None, belongs=_is("sparse", kind="dsa-decode")),
     Goal(name="HCA sparse attention (q = 4 to 64)", limit=None, belongs=_is("sparse", kind="hca")),
     Goal(name="HCA sparse attention, decode", limit=None, belongs=_is("sparse", kind="hca-decode")),
 )

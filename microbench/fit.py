@@ -15,6 +15,7 @@ import numpy.typing as npt
 from specplan.microbench.fit_predict import Model, model_of
 from specplan.microbench.fit_rows import Slice, group_labels, subsample
 from specplan.microbench.fit_target import Candidate, Free, Target
+from specplan.microbench.fit_target_matrix import TABLE_SKEW
 from specplan.planner.arrays import Array
 from specplan.planner.kernels.entries import Hardware
 from specplan.planner.messages import InputError
@@ -40,12 +41,16 @@ SPANS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Numbers of one equation. `error_pct` is one standard deviation; `held` names those left at their prior."""
+    """Numbers of one equation. `error_pct` is one standard deviation; `held` names those left at their prior.
+
+    `edge` names those at the edge of what is plausible: the rows would have them beyond it.
+    """
 
     candidate: Candidate
     numbers: Mapping[str, float]
     error_pct: Mapping[str, float]
     held: tuple[str, ...]
+    edge: tuple[str, ...]
     loss: float
     rows: int
 
@@ -101,7 +106,17 @@ def fit_candidate(rows: Slice, target: Target, candidate: Candidate, hardware: H
         name: float(100 * error / size) for name, error, size in zip(free, errors, scale, strict=True)
     }
     numbers = {name: found[name] if name in free else item.prior for name, item in candidate.free.items()}
-    return Fit(candidate=candidate, numbers=numbers, error_pct=error_pct, held=held, loss=loss, rows=len(rows))
+    edge = tuple(name for name, item in free.items() if name not in TABLES_ONLY and _at_edge(found[name], item))
+    return Fit(candidate=candidate, numbers=numbers, error_pct=error_pct, held=held, edge=edge, loss=loss,
+               rows=len(rows))
+
+
+TABLES_ONLY = ("l2_gain", "one_token", "fade_tokens", TABLE_SKEW)      # plans never use these
+
+
+def _at_edge(value: float, item: Free) -> bool:
+    """At a bound that says something: none of an effect (0, or a factor of 1) is no edge."""
+    return value >= item.high * (1 - 1e-6) or (item.low not in (0.0, 1.0) and value <= item.low * (1 + 1e-6))
 
 
 def _solve(

@@ -111,7 +111,7 @@ def fit_and_score(
     fit = (fit_slice(rows, target, hardware, l2_warm=l2_warm) if candidate is None
            else fit_candidate(subsample(rows), target, candidate, hardware, l2_warm=l2_warm))
     candidate = fit.candidate
-    evidence = evidence_of(rows, scores, fit.error_pct, fit.held)
+    evidence = evidence_of(rows, scores, fit.error_pct, fit.held, fit.edge)
     numbers = {name: rounded(value) for name, value in fit.numbers.items() if name != TABLE_SKEW}
     entry = entry_of(target, candidate, rows, numbers, evidence)
     fitted = Fitted(rows=rows, target=target, entry=entry, held=fit.held, scores=scores,
@@ -131,38 +131,46 @@ def prepared(rows: Slice, target: Target, hardware: Hardware) -> Slice:
 
 
 def evidence_of(
-    rows: Slice, scores: Mapping[str, Scored], error_pct: Mapping[str, float], held: Sequence[str]
+    rows: Slice, scores: Mapping[str, Scored], error_pct: Mapping[str, float], held: Sequence[str],
+    edge: Sequence[str] = (),
 ) -> Evidence:
-    """What a profile says of a fit. `source` names the numbers held at their prior."""
+    """What a profile says of a fit. `source` names the numbers held at their prior, or at the edge of the plausible."""
     errors = {name: float(max(1, round(value))) for name, value in error_pct.items() if name != TABLE_SKEW}
     if not scores:
-        return Evidence(level="measured", source=source_key(held), quality="rough", rows=len(rows),
+        return Evidence(level="measured", source=source_key(held, edge), quality="rough", rows=len(rows),
                         parameter_error_pct=errors, fitted_range=fitted_range(rows))
     middle = sorted(scores.values(), key=lambda scored: scored.mean)[len(scores) // 2]
     size = np.abs(middle.error_pct)
     limit = ROUGH_MOE_PCT if rows.family == "moe" else ROUGH_PCT
     quality: Quality = "rough" if middle.mean > limit else "ok"
     return Evidence(
-        level="measured", source=source_key(held), quality=quality, rows=len(rows), held_out_rows=len(size),
+        level="measured", source=source_key(held, edge), quality=quality, rows=len(rows), held_out_rows=len(size),
         error_median_pct=round(float(np.median(size)), 1), error_mean_pct=round(middle.mean, 1),
         error_p90_pct=round(float(np.percentile(size, 90)), 1), parameter_error_pct=errors,
         fitted_range=fitted_range(rows),
     )
 
 
-def source_key(held: Sequence[str]) -> str:
-    """Short name of a source in the profile; numbers held at their prior are part of it."""
-    told = [name.replace("_", "-") for name in held if name != TABLE_SKEW]
-    return "-".join([SOURCE, *(["held", *told] if told else [])])
+def source_key(held: Sequence[str], edge: Sequence[str] = ()) -> str:
+    """Short name of a source in the profile; numbers held at their prior or at an edge are part of it."""
+    told = [SOURCE]
+    for word, names in (("held", held), ("edge", edge)):
+        spelt = [name.replace("_", "-") for name in names if name != TABLE_SKEW]
+        told += [word, *spelt] if spelt else []
+    return "-".join(told)
 
 
 def source_texts(entries: Iterable[Entry], origin: str) -> dict[str, str]:
     """The sources that these entries name, spelt out."""
     texts = {}
     for entry in entries:
-        held = [name for name in entry.parameters if name.replace("_", "-") in entry.evidence.source]
-        note = f"; held at its prior, which the rows cannot tell: {', '.join(held)}" if held else ""
-        texts[entry.evidence.source] = f"{origin}; fitted by specplan{note}"
+        source, notes = entry.evidence.source, []
+        held, _, edge = source.partition("-edge-")
+        for part, meaning in ((held.partition("-held-")[2], "held at its prior, which the rows cannot tell"),
+                              (edge, "at the edge of what is plausible")):
+            named = [name for name in entry.parameters if f"-{name.replace('_', '-')}-" in f"-{part}-"]
+            notes += [f"; {meaning}: {', '.join(named)}"] if named else []
+        texts[source] = f"{origin}; fitted by specplan{''.join(notes)}"
     return dict(sorted(texts.items()))
 
 

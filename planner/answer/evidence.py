@@ -20,6 +20,8 @@ from specplan.planner.step.engine_paths import FixedCost, shared_constant
 from specplan.planner.step.kernels_used import KernelUsed, kernels_used
 from specplan.planner.step.tiles import shape_notes
 
+FEW_TOKENS = 2      # of a batch without drafts
+
 
 def provenance(plan: Plan) -> tuple[Provenance, ...]:
     """Source of every number that carries weight in the answer."""
@@ -118,12 +120,15 @@ def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
         asked["rows"] = tokens  # for attention, rows are G*q: shape_notes speaks of them
     if used.family == "sparse decode":
         asked["batch"] = tokens     # it takes every token as a sequence of its own
-    if used.family in ("mla", "sparse"):
+    if used.family == "mla":
         asked["query_len"] = (1.0, float(longest))
-    if used.family == "state of a verify pass" and longest > 1:
+    if used.family in ("sparse", "state of a verify pass") and longest > 1:
         asked["query_len"] = (2.0, float(longest))
     known = {axis: span for axis, span in asked.items() if axis in used.evidence.fitted_range}
     yield from range_notes(used.id, used.evidence, **known)
+    if used.family == "moe" and tokens[0] <= FEW_TOKENS and used.evidence.level == "measured":
+        yield Note("moe-few-tokens", f"{used.id}: tables of one to four tokens are up to 40 % faster than priced here; "
+                                     "published servers are not (docs/model.md, E4)")
 
 
 def _memory(plan: Plan) -> Iterator[Note]:

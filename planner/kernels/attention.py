@@ -35,7 +35,7 @@ def attention_time(
 ) -> KernelTime:
     """Seconds of one layer's attention; heads are those of one GPU.
 
-    walk: t = launch + bytes/stream + waves (blocks block + row cost) + [splits > 1] (combine + splits split + partials)
+    walk: t = launch + bytes/stream + waves (blocks block + row cost) + [splits > 1] (combine + CTAs split + partials)
     ramp: t = launch + bytes/stream + ramp c(M) KV/(KV + half)
 
     Bytes are the KV cache (once, or as often as the kernel re-reads it), queries and outputs. The result is never
@@ -82,7 +82,8 @@ def _walk(
     if not kernel.family.split.verify and math.isfinite(kernel.unsplit_cta_bytes_per_s):
         cta_rate = np.where(q > 1, np.minimum(cta_rate, kernel.unsplit_cta_bytes_per_s), cta_rate)
     if np.any(np.isfinite(cta_rate)):
-        stream = np.minimum(stream, np.minimum(ctas, slots) * cta_rate)
+        readers = b * (kv_heads * work.reread) * splits     # row tiles of one head read the same cache
+        stream = np.minimum(stream, np.minimum(readers, slots) * cta_rate)
     stream = _warm(kernel, stream, kv, l2_warm)
     memory = moved / stream
     walk = ceil_div(ctas, slots) * (
@@ -90,7 +91,7 @@ def _walk(
     )
     split = splits > 1
     partials = np.where(split, partial_bytes * splits / stream, 0.0)
-    joined = partials + np.where(split, kernel.combine_s + kernel.split_s * splits, 0.0)
+    joined = partials + np.where(split, kernel.combine_s + kernel.split_s * splits * work.ctas, 0.0)
     if kernel.form == "walk_tile":
         return kernel.launch_s + pnorm(memory, walk, 4.0) + joined, memory
     return kernel.launch_s + memory + walk + joined, memory

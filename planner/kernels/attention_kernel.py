@@ -45,7 +45,7 @@ class AttentionKernel:
     wave_s: float = 0.0                     # per wave (and row tile)
     row_s: float = 0.0                      # per row and wave
     combine_s: float = 0.0                  # once, where the KV is split ...
-    split_s: float = 0.0                    # ... and for each split that is joined
+    split_s: float = 0.0                    # ... and for each CTA of a KV head that is joined
     split_cap: int = 1
     split_margin: float = 0.0               # > 0: splits chosen at run time, none above this share of an even load
     split_min_blocks: int = 0               # > 0: splits fill the CTA slots and hold at least so many KV blocks

@@ -11,6 +11,7 @@ from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
+SMALL_ROWS = 16     # to here another kernel of the same libraries runs, flat in M
 CLUSTER_ROWS = 128  # beyond, tiles come in clusters of two along M (CUTLASS: ClusterShape 2x1x1 of 128-row tiles)
 COPIES_IN_L2 = 6    # the tables rotate six weight copies; only smaller weights stay in L2 there
 
@@ -82,6 +83,6 @@ def _tile_waves(kernel: GemmKernel, m: Array, n: ArrayLike, k: ArrayLike) -> Arr
     cluster = np.where(m > CLUSTER_ROWS, 2.0, 1.0)
     row_tiles, columns = ceil_div(m, bm * cluster) * cluster, ceil_div(n, bn)
     waves = ceil_div(row_tiles * columns, kernel.sms)
-    empty = (row_tiles * bm - m) / bm
+    empty = np.where(m <= SMALL_ROWS, 0.0, (row_tiles * bm - m) / bm)
     wave_s = kernel.sms * 2.0 * bm * bn * k / kernel.mma_flop_per_s
     return wave_s * (waves + kernel.ragged * empty * np.sqrt(columns / kernel.sms))

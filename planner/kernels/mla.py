@@ -32,7 +32,7 @@ class MlaKernel:
     slow_heads: int | None = None       # this many heads per GPU run a slower kernel ...
     slow_factor: float = 1.0            # ... by this factor
     combine_s: float = 0.0              # once, where the latent is split over CTAs ...
-    split_s: float = 0.0                # ... and for each split that is joined
+    split_s: float = 0.0                # ... and for each of a sequence's CTAs that is joined
     split_min_blocks: int = 0           # > 0: splits fill the SMs and hold at least so many blocks; 0: never split
     l2_bytes: float = 0.0
     l2_gain: float = 1.0
@@ -53,7 +53,7 @@ def mla_time(
     """Seconds of one MLA layer's attention; `heads` are those of one GPU.
 
     t = launch + pnorm(bytes/stream, 2 B rows S (latent + value) / mma) + waves (blocks block + CTA rows row)
-        + [splits > 1] (combine + splits split)
+        + [splits > 1] (combine + splits * tiles split)
 
     One CTA takes 64 rows and a split of the latent; waves = ceil(CTAs / SMs), blocks are those of one split. Without
     `split_min_blocks`, one CTA per sequence. Rows are padded to 64 in the math. q > 1 was never measured in public:
@@ -66,15 +66,15 @@ def mla_time(
     latent = b * s * latent_width * kernel.kv_bytes
     stream = np.where(l2_warm & (latent <= kernel.l2_bytes), kernel.l2_gain, 1.0) * kernel.stream_bytes_per_s
     memory = (latent + b * rows * width * 2.0) / stream
-    tensor = 2.0 * b * ceil_div(rows, HEAD_TILE) * HEAD_TILE * s * width / kernel.mma_flop_per_s
+    tiles = ceil_div(rows, HEAD_TILE)
+    tensor = 2.0 * b * tiles * HEAD_TILE * s * width / kernel.mma_flop_per_s
     blocks, splits, ctas, cta_rows = ceil_div(s, BLOCK_TOKENS), np.ones_like(s), b, rows
     if kernel.split_min_blocks > 0:
-        tiles = ceil_div(rows, HEAD_TILE)
         splits = np.floor(np.minimum(kernel.sms / (b * tiles), blocks / kernel.split_min_blocks))
         splits = np.maximum(splits, 1.0)
         ctas, cta_rows = b * tiles * splits, rows / tiles
     walk = ceil_div(ctas, kernel.sms) * (ceil_div(blocks, splits) * kernel.block_s + cta_rows * kernel.row_s)
-    walk = walk + np.where(splits > 1, kernel.combine_s + kernel.split_s * splits, 0.0)
+    walk = walk + np.where(splits > 1, kernel.combine_s + kernel.split_s * splits * tiles, 0.0)
     slow = np.where(np.asarray(heads) == (kernel.slow_heads or 0), kernel.slow_factor, 1.0)
     start = np.asarray(kernel.launch_s * slow)
     return KernelTime(

@@ -81,8 +81,8 @@ def moe_time(
         + expert A + local_expert E/ep + k_chain (h + i)/1024
 
     and, `l2_warm`, times 1 - (1 - one_token) exp(-(T - 1)/fade_tokens): the tables send the same tokens to the same few
-    experts in every call. A step meets others in each layer, and published servers show nothing of it (with it, all
-    mixtures on SGLang would gain too little), so a plan leaves it out.
+    experts in every call. That is not all L2 (large experts show it too), but published servers show none of it: with
+    it, all mixtures on SGLang would gain too little. So a plan leaves it out.
     """
     t = np.asarray(tokens, dtype=float)
     width = ceil_div(intermediate / np.asarray(tp, dtype=float), WIDTH_TILE) * WIDTH_TILE

@@ -136,6 +136,8 @@ def _moe(
 ) -> Priced:
     if top_k > experts:
         raise InputError(f"--top-k: {top_k} of {experts} experts")
+    if matrices not in (2, 3):
+        raise InputError(f"--matrices: must be 3 (with a gate) or 2, is {matrices}")
     if experts % ep:
         raise InputError(f"--ep: {experts} experts do not divide over {ep} GPUs")
     if isinstance(routing, str) and routing not in ROUTING:
@@ -172,7 +174,9 @@ def _sparse(
     gpu: GpuProfile, engine: str, kernel: str | None, _: bool, *, batch: int, context: int, heads: int, top_k: int,
     query_len: int = 1,
 ) -> Priced:
-    kind = "hca" if kernel is not None and kernel.endswith("hca") else "dsa"
+    named = kernel or ""
+    by_length = "dsa" if query_len > 1 else "dsa-decode"
+    kind = next((kind for kind in ("hca-decode", "hca", "dsa-decode", "dsa") if named.endswith(kind)), by_length)
     chosen = sparse_kernel(gpu, engine, kind=kind, override=kernel)  # type: ignore[arg-type]
     time = sparse_time(chosen, batch=batch, query_len=query_len, context_tokens=context, heads=heads, top_k=top_k)
     return chosen.id, time

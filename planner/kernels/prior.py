@@ -64,6 +64,7 @@ def _scaled(entry: Entry, family: str, source: GpuProfile, profile: GpuProfile) 
         "stream_bytes_per_s": memory,
         "mma_flop_per_s": new.dense(math_format(entry)) / old.dense(math_format(entry)) * profile.prior_math_scale,
         "token_s_per_byte": 1.0 / memory,
+        "row_s_per_byte": 1.0 / memory,
         "seq_s_per_context_token": 1.0 / memory,
         "token_s_per_context_token": 1.0 / memory,
         "width_tokens": sms,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from specplan.planner.kernels.prior import prior_evidence
 from specplan.planner.kernels.select import (
     allreduce_kernel,
     attention_kernel,
@@ -122,10 +124,14 @@ def _mixer_kernels(mixer: Mixer | None, deployment: Deployment) -> Iterator[Kern
     elif isinstance(mixer, CompressedAttention):
         yield _used("sparse decode", sparse_kernel(gpu, engine, kind="hca-decode"))
     elif isinstance(mixer, LatentAttention) and mixer.index is not None and takes_cta_per_token(deployment):
-        sparse = sparse_kernel(gpu, engine)
-        yield _used("sparse", sparse)
+        yield _used("sparse one token", sparse_kernel(gpu, engine, kind="dsa-decode"))
+        yield _used("sparse", sparse_kernel(gpu, engine))
     elif isinstance(mixer, LatentAttention):
         mla = mla_kernel(gpu, engine, kv_dtype=kv_dtype)
+        if mixer.index is not None:
+            reason = f"{mla.id} was fitted to caches read in full; here each token reads its own picks"
+            notes = (*mla.notes, Note("sparse-decode-prior", reason))
+            mla = dataclasses.replace(mla, evidence=prior_evidence(mla.evidence, reason), notes=notes)
         yield _used("mla", mla, heads=local_heads(mixer.query_heads, deployment.attention_tp))
     elif isinstance(mixer, RecurrentMixer):
         heads = local_heads(mixer.value_heads, deployment.attention_tp)

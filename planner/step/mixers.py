@@ -128,14 +128,20 @@ def _picked(
     if not takes_cta_per_token(deployment):
         tokens = work.batch * work.query_len
         return _mla(mixer, deployment, heads, tokens, np.minimum(work.context_tokens, index.top_k), np.ones(()))
-    return sparse_time(
-        sparse_kernel(deployment.gpu, deployment.path.engine),
-        batch=work.batch,
-        query_len=work.query_len,
-        context_tokens=work.context_tokens,
-        heads=heads,
-        top_k=index.top_k,
+    one, many = (
+        sparse_time(
+            sparse_kernel(deployment.gpu, deployment.path.engine, kind=kind),
+            batch=work.batch,
+            query_len=work.query_len,
+            context_tokens=work.context_tokens,
+            heads=heads,
+            top_k=index.top_k,
+        )
+        for kind in ("dsa-decode", "dsa")
     )
+    single = work.query_len <= 1
+    parts = {name: np.where(single, one.parts[name], part) for name, part in many.parts.items()}
+    return KernelTime(time_s=np.where(single, one.time_s, many.time_s), parts=parts)
 
 
 def _compressed(

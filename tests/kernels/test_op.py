@@ -50,9 +50,22 @@ def test_every_family_is_priced(family: str, gpu: str) -> None:
 
 def test_kernel_named_by_its_id_or_design() -> None:
     inputs = {"batch": [8], "context": [4096], "heads": [64], "top_k": [2048], "query_len": [4]}
-    assert price_op("sparse", gpu="h200-sxm", kernel="vllm-hca", inputs=inputs)[0]["kernel"] == "vllm-hca"
+    for kernel in ("vllm-hca", "vllm-hca-decode", "sglang-dsa", "sglang-dsa-decode"):
+        assert price_op("sparse", gpu="h200-sxm", kernel=kernel, inputs=inputs)[0]["kernel"] == kernel
     row = price_op("attention", gpu="h200-sxm", kernel="nvidia-128", inputs=INPUTS["attention"])[0]
     assert row["kernel"] == "nvidia-128"
+
+
+def test_sparse_picks_of_one_token_and_of_several_take_their_own_entries() -> None:
+    inputs = {"batch": [8], "context": [4096], "heads": [64], "top_k": [2048], "query_len": [1, 4]}
+    one, several = price_op("sparse", gpu="h200-sxm", inputs=inputs)
+    assert (one["kernel"], several["kernel"]) == ("sglang-dsa-decode", "sglang-dsa")
+
+
+def test_experts_without_a_gate_take_two_matrices() -> None:
+    shape = {"tokens": [64], "hidden": [2688], "intermediate": [1856], "experts": [128], "top_k": [6]}
+    two, three = (price_op("moe", gpu="b200-sxm", inputs={**shape, "matrices": [count]})[0] for count in (2, 3))
+    assert two["parts"]["memory"] < 0.8 * three["parts"]["memory"]
 
 
 def test_l2_warm_is_for_tables_only() -> None:
@@ -70,6 +83,8 @@ def test_l2_warm_is_for_tables_only() -> None:
     ("moe", {"tokens": [1], "hidden": [8], "intermediate": [8], "experts": [6], "top_k": [2], "ep": [4]}, "not divide"),
     ("moe", {"tokens": [1], "hidden": [8], "intermediate": [8], "experts": [8], "top_k": [2], "routing": ["ballanced"]},
      "did you mean 'balanced'"),
+    ("moe", {"tokens": [1], "hidden": [8], "intermediate": [8], "experts": [8], "top_k": [2], "matrices": [4]},
+     "--matrices: must be 3"),
     ("recurrent", {"kind": ["rwkv"], "batch": [1], "heads": [1], "key_dim": [1], "value_dim": [1]}, "must be gdn, kda"),
 ])
 def test_what_cannot_be_priced_is_said(family: str, inputs: dict[str, list[int | float | str]], message: str) -> None:
