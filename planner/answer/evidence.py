@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from specplan.planner.answer.advice import adaptive_notes
 from specplan.planner.answer.plan import Plan
 from specplan.planner.answer.types import Provenance
 from specplan.planner.arrays import Array
-from specplan.planner.kernels.timing import Evidence, range_notes
+from specplan.planner.kernels.timing import RANGE_TEXT, Evidence, range_notes
 from specplan.planner.messages import Note
 from specplan.planner.models.architecture import MoeFfn
 from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION
@@ -60,20 +60,38 @@ def provenance(plan: Plan) -> tuple[Provenance, ...]:
     return tuple(found)
 
 
+OUTSIDE = "outside-fitted-range"
+
+
 def warnings(plan: Plan) -> tuple[Note, ...]:
-    """Everything that was assumed, extrapolated or is in doubt, each once."""
-    return tuple(dict.fromkeys(_warnings(plan)))
+    """Everything that was assumed, extrapolated or is in doubt, each once; shapes that no fit saw in one line, last."""
+    found = tuple(dict.fromkeys(_warnings(plan)))
+    return (*(note for note in found if note.code != OUTSIDE), *_joined([n for n in found if n.code == OUTSIDE]))
+
+
+def _joined(outside: Sequence[Note]) -> tuple[Note, ...]:
+    if len(outside) < 2:
+        return tuple(outside)
+    by_kernel: dict[str, list[str]] = {}
+    for note in outside:
+        kernel, _, axes = note.message.partition(RANGE_TEXT)
+        by_kernel.setdefault(kernel, []).append(axes)
+    told = "; ".join(f"{kernel} {', '.join(axes)}" for kernel, axes in by_kernel.items())
+    return (Note(OUTSIDE, f"priced outside the shapes of their fits: {told}"),)
 
 
 def _warnings(plan: Plan) -> Iterator[Note]:
     question = plan.question
     yield from question.notes
     longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
-    yield from shape_notes(question.target, question.deployment, longest)
+    tokens, chosen = _chosen(plan)
+    shapes = shape_notes(question.target, question.deployment, longest)
+    yield from (note for note in shapes if note.code != OUTSIDE)
     for used in kernels_used(question.target, question.deployment):
         yield from used.notes
         yield from _doubts(used)
-        yield from _outside(used, plan)
+        yield from _outside(used, plan, tokens, chosen)
+    yield from (note for note in shape_notes(question.target, question.deployment, chosen) if note.code == OUTSIDE)
     yield from question.deployment.path.notes(value.drafter.mechanism for value in plan.values)
     for option in question.options:
         yield from option.notes
@@ -91,6 +109,22 @@ def _warnings(plan: Plan) -> Iterator[Note]:
     yield from _memory(plan)
 
 
+def _chosen(plan: Plan) -> tuple[int, int]:
+    """Most tokens of a pass, and most of one sequence, that the answer rests on: plain decoding and the options chosen.
+
+    Where acceptance is not known, every draft length is weighed.
+    """
+    question = plan.question
+    unknown = any(option.acceptance is None for option in question.options)
+    every = max((max(option.draft_lens) for option in question.options), default=0) if unknown else 0
+    tokens, longest = 1, 1
+    for b, batch in enumerate(question.batch):
+        for s in range(len(question.context_tokens)):
+            length = 1 + max(every, plan.choice(b, s).draft_len or 0)
+            tokens, longest = max(tokens, batch * length), max(longest, length)
+    return tokens, longest
+
+
 def _doubts(used: KernelUsed) -> Iterator[Note]:
     evidence = used.evidence
     yield from evidence.notes
@@ -103,11 +137,10 @@ def _doubts(used: KernelUsed) -> Iterator[Note]:
         yield Note("kernel-rough", f"{used.family}: the fit of {used.id} is rough{error}")
 
 
-def _outside(used: KernelUsed, plan: Plan) -> Iterator[Note]:
+def _outside(used: KernelUsed, plan: Plan, most_tokens: int, longest: int) -> Iterator[Note]:
     """Queries beyond the shapes that the kernel was fitted on."""
     question = plan.question
-    longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
-    tokens = (float(min(question.batch)), float(max(question.batch) * longest))
+    tokens = (float(min(question.batch)), float(most_tokens))
     message = question.target.hidden * BYTES_PER_ACTIVATION[question.deployment.activation_dtype]
     asked = {
         **used.shapes,

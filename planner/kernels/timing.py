@@ -56,6 +56,9 @@ class KernelTime:
         return np.asarray(np.asarray(names)[np.argmax(stacked, axis=0)], dtype=np.str_)
 
 
+RANGE_TEXT = " is priced outside the shapes of its fit: "
+
+
 def range_notes(kernel_id: str, evidence: Evidence, **used: tuple[float, float]) -> tuple[Note, ...]:
     """One warning where a query, from lowest to highest value of each axis, leaves the shapes of the kernel's fit."""
     outside = []
@@ -65,7 +68,7 @@ def range_notes(kernel_id: str, evidence: Evidence, **used: tuple[float, float])
             outside.append(f"{axis} {_span(lowest, highest)} (fitted {_span(low, high)})")
     if not outside:
         return ()
-    return (Note("outside-fitted-range", f"{kernel_id} is priced outside the shapes of its fit: {', '.join(outside)}"),)
+    return (Note("outside-fitted-range", f"{kernel_id}{RANGE_TEXT}{', '.join(outside)}"),)
 
 
 def _span(low: float, high: float) -> str:

@@ -34,9 +34,13 @@ class AttentionTiles:
 
 
 def main_mixer(model: Model) -> Mixer | None:
-    """The attention that reads the whole context; a windowed one where no other exists."""
+    """The attention that reads the whole context; a windowed one where no other exists.
+
+    Not one that picks: there each token reads its own part of the cache, so that no tile shares a read.
+    """
     mixers = [(group.count, group.layer.mixer) for group in model.groups]
-    softmax = [(count, mixer) for count, mixer in mixers if isinstance(mixer, SoftmaxAttention | LatentAttention)]
+    softmax = [(count, mixer) for count, mixer in mixers
+               if isinstance(mixer, SoftmaxAttention | LatentAttention) and mixer.index is None]
     full = [item for item in softmax if getattr(item[1], "window_tokens", None) is None]
     best = max(full or softmax, key=lambda item: item[0], default=None)
     return None if best is None else best[1]

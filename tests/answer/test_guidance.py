@@ -32,9 +32,9 @@ def test_g1_stops_before_the_next_tile_kernel_fits_md_3(tmp_path: Path) -> None:
 
 
 def test_g1_counts_the_first_tile_as_flat_where_its_math_exceeds_the_reads(tmp_path: Path) -> None:
-    """H20: a tile of 64 rows is compute-bound from one row on, and no dearer at 64."""
+    """H20: a tile of 64 rows is compute-bound from one row on; no dearer at 16, but then its empty rows cost."""
     found = answer(tmp_path, "llama-3.1-70b", "h20", extra="parallel: {tp: 4}\ndtypes: {weights: fp8}\n")
-    assert "up to 64 rows" in found.guidelines[0].finding
+    assert "up to 16 rows" in found.guidelines[0].finding
 
 
 @pytest.mark.parametrize(("batch", "applies"), [(1, False), (128, True)])
