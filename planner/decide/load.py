@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -209,6 +210,7 @@ def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
     step = replica.step_s[:full]
     decode = 1.0 - rate * replica.prefill_s
     burst = burst_s(rate, step, replica.prefill_s, replica.prefill_variation, replica.chunk_s)
+    burst *= _forgotten(replica, rate * replica.prefill_s, replica.steps)
     burst[:, -1] = 0.0      # a full replica takes a prompt only when a request ends: no bursts
     finish = batch * decode / (replica.steps * step + burst)
     dispersion = _dispersion(replica, rate)
@@ -228,21 +230,47 @@ def _dispersion(replica: Replica, rate: Array) -> Array:
 def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySteps, level: float) -> Array:
     """TPOT at a quantile over requests, which differ in length, batches met, tokens accepted, prompts that cut in.
 
-    Ln-normal for each length. Lengths follow a Weibull law of the stated variation: all equal at 0, exponential at 1.
+    Ln-normal of the right mean and variance for each length, up to the prefill that steps can carry. Lengths follow a
+    Weibull law of the stated variation: all equal at 0, exponential at 1. The prefill of a step is remembered in the
+    next with phi, so that S steps vary by P^2 rate/((1 - phi)^2 seconds) (1 - 2 phi (1 - phi^S)/(S (1 - phi^2))).
     """
     tokens = np.maximum(_lengths(replica.output_tokens, replica.output_variation) - 1.0, 1.0)
     part = tokens / max(replica.output_tokens - 1.0, 1.0)
-    free = 1.0 - rate * replica.prefill_s
-    burst = np.clip(1.0 - replica.steps * busy.mean_step_s / (free * decode_s), 0.0, 1.0)[:, None]
-    seconds = decode_s[:, None] * (burst + (1.0 - burst) * part)
-    accepted = replica.emitted_variance / (replica.emitted**2 * np.maximum(replica.steps * part, 1.0))
-    dispersion = _dispersion(replica, rate)[:, None]    # prompts come in bursts to those who are there in bursts
+    steps = np.maximum(replica.steps * part, 1.0)
+    phi = np.minimum(rate * replica.prefill_s, EDGE)[:, None]
+    step_s, decode_s = busy.mean_step_s[:, None], decode_s[:, None]
+    burst = np.clip(1.0 - replica.steps * step_s / ((1.0 - phi) * decode_s), 0.0, 1.0)
+    early = _forgotten(replica, phi, steps) / np.maximum(_forgotten(replica, phi, max(replica.steps, 1.0)), 1e-300)
+    seconds = decode_s * (burst * early + (1.0 - burst) * part)
+    accepted = replica.emitted_variance / (replica.emitted**2 * steps)
     square = replica.prefill_s**2 * (1.0 + replica.prefill_variation**2)
-    prompts = dispersion * (rate / free**2)[:, None] * square / seconds
-    spread = np.sqrt(AVERAGED * busy.step_variance[:, None] + accepted + prompts)[..., None]
-    nodes = np.array([NormalDist().inv_cdf((k + 0.5) / NODES) for k in range(NODES)])
+    few = 1.0 - 2.0 * phi * (1.0 - phi**steps) / (steps * (1.0 - phi**2))
+    prompts = few * rate[:, None] * square / ((1.0 - phi) ** 2 * seconds)
+    # what lies between bounds varies at most by the distances of its mean from them
+    most = np.maximum(steps * (step_s + replica.chunk_s), seconds)
+    with np.errstate(invalid="ignore"):
+        room = np.where(np.isinf(most), np.inf, (most - seconds) * np.maximum(seconds - steps * step_s, 0.0) / seconds**2)
+    variance = AVERAGED * busy.step_variance[:, None] + accepted + np.minimum(prompts, room)
+    nodes = _normal(NODES if tokens.size > 1 else NODES * STRATA)
+    spread = np.sqrt(np.log1p(variance))[..., None]
     values = (seconds / tokens)[..., None] * np.exp(spread * nodes - spread**2 / 2.0)
+    more = np.sqrt(np.log1p(accepted))[..., None]
+    most_steps = np.minimum((steps / tokens)[:, None] * np.exp(more * nodes), 1.0)   # each gives a token at least
+    values = np.minimum(values, np.maximum(most_steps * (step_s + replica.chunk_s)[..., None], (seconds / tokens)[..., None]))
     return quantiles(values, np.ones_like(values), level)
+
+
+def _forgotten(replica: Replica, phi: Array, steps: ArrayLike) -> Array:
+    """Share of the burst at its start that a request meets in so many steps: each step remembers phi of it."""
+    per_step = min(1.0, replica.chunk_s / replica.prefill_s) if replica.prefill_s > 0.0 else 1.0
+    return np.asarray(1.0 - np.minimum(phi, EDGE) ** (np.asarray(steps) * per_step))
+
+
+@cache
+def _normal(count: int) -> Array:
+    """Equally likely values of the standard normal law."""
+    law = NormalDist()
+    return np.array([law.inv_cdf((k + 0.5) / count) for k in range(count)])
 
 
 def _lengths(mean: float, variation: float) -> Array:
