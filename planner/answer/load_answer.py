@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from specplan.planner.answer.load_types import Check, LoadAnswer, LoadRow
+from specplan.planner.answer.load_types import Check, LoadAnswer, LoadRow, wait_of
 from specplan.planner.answer.loads import Load
 from specplan.planner.answer.resolve import Question
+from specplan.planner.answer.room import shortage
 from specplan.planner.answer.slo_plan import plan_for
 from specplan.planner.answer.ways import Way, ways_of
 from specplan.planner.arrays import Array
@@ -31,13 +32,13 @@ def load_answer(question: Question) -> LoadAnswer | None:
         return None
     found = ways_of(question, load)
     if not found:
-        raise SpecplanError(
-            f"nothing is feasible: not one sequence of {load.context_tokens:.0f} tokens fits beside the weights of "
-            f"{question.target.name} on {question.deployment.gpus} x {question.deployment.gpu.name}"
-        )
+        context = round(load.context_tokens)
+        missing = shortage(question.target, question.deployment, 1, context)
+        raise SpecplanError(f"nothing is feasible: not one sequence of {context} tokens fits; {missing}")
     best = [best_of(ways, load, question.objective) for ways in _by_drafter(found)]
     rows = [row_of(way, load) for way in best]
     rows.sort(key=lambda row: _order(row, question.objective))
+    unknown = tuple(option.drafter.name for option in question.options if option.acceptance is None)
     return LoadAnswer(
         request_rate=load.request_rate,
         concurrency=load.concurrency,
@@ -52,7 +53,8 @@ def load_answer(question: Question) -> LoadAnswer | None:
         percentile=percentile(load),
         price_per_gpu_hour=load.price_per_gpu_hour,
         rows=tuple(rows),
-        finding=_finding(rows, load),
+        finding=_finding(rows, load, unknown),
+        unknown=unknown,
         slo=None if load.target is None else plan_for(question, load, load.target, row_of),
     )
 
@@ -195,7 +197,14 @@ def label_of(row: LoadRow) -> str:
     return f"{name} D = {row.draft_len}"
 
 
-def _finding(rows: list[LoadRow], load: Load) -> str:
+def _finding(rows: list[LoadRow], load: Load, unknown: tuple[str, ...]) -> str:
+    text = _carried(rows, load)
+    wait = wait_of(rows[0]) if rows[0].carries and load.target is None else ""
+    text += f", but {wait}" if wait else ""
+    return f"acceptance of {', '.join(unknown)} unknown; {text}" if unknown else text
+
+
+def _carried(rows: list[LoadRow], load: Load) -> str:
     best = rows[0]
     off = next((row for row in rows if row.drafter is None), None)
     most = max(rows, key=lambda row: row.saturation_rate)

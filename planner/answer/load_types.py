@@ -5,6 +5,8 @@ from __future__ import annotations
 from specplan.planner.fact import fact
 from specplan.planner.models.drafter import Mechanism
 
+LONG_WAIT = 4.0         # of the rest of a first token's time: a wait for a slot that is said
+
 
 @fact
 class LoadRow:
@@ -40,6 +42,16 @@ class LoadRow:
     cost_per_million_tokens: float | None
     meets_target: bool | None
     binds: str | None               # tpot | ttft | saturation, where the target is missed
+
+
+def wait_of(row: LoadRow) -> str:
+    """In words that requests wait for a slot much longer than for their own prompt; empty where they do not."""
+    if row.ttft_s is None or not row.mean_waiting:
+        return ""
+    waiting_s = row.mean_waiting / row.request_rate
+    if waiting_s < LONG_WAIT * (row.ttft_s - waiting_s):
+        return ""
+    return f"requests wait {waiting_s:.3g} s for a slot (TTFT {row.ttft_s:.3g} s on average)"
 
 
 @fact
@@ -97,6 +109,7 @@ class LoadAnswer:
     price_per_gpu_hour: float | None
     rows: tuple[LoadRow, ...]
     finding: str
+    unknown: tuple[str, ...] = ()       # drafters without acceptance: not among the rows
     slo: SloAnswer | None = None
     simulation: tuple[Check, ...] = ()
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from specplan.planner.answer.plan import Plan, evaluate
 from specplan.planner.answer.resolve import Question
+from specplan.planner.answer.room import shortage
 from specplan.planner.answer.schedules import schedule_on
 from specplan.planner.answer.types import ScheduleAnswer
 from specplan.planner.arrays import Array
@@ -63,8 +64,13 @@ def pareto_of(question: Question) -> ParetoAnswer:
     for context in range(len(question.context_tokens)):
         points += _points(plan, curves, context)
     if not points:
-        raise SpecplanError("nothing is feasible: no batch fits in memory at any of these contexts")
-    findings = {context: _finding(points, context) for context in question.context_tokens}
+        missing = shortage(question.target, question.deployment, min(batches), min(question.context_tokens))
+        raise SpecplanError(f"nothing is feasible: no batch fits in memory at any of these contexts; {missing}")
+    unknown = tuple(option.drafter.name for option in question.options if option.acceptance is None)
+    said = f"acceptance of {', '.join(unknown)} unknown; " if unknown else ""
+    findings = {
+        context: said + _finding(points, context, compared=bool(options)) for context in question.context_tokens
+    }
     decode_only = plan.off.lengths is None or question.disaggregated
     return ParetoAnswer(
         target=question.target.name,
@@ -156,7 +162,7 @@ def _points(plan: Plan, curves: list[_Curve], context: int) -> Iterator[ParetoPo
         )
 
 
-def _finding(points: list[ParetoPoint], context: int) -> str:
+def _finding(points: list[ParetoPoint], context: int, *, compared: bool) -> str:
     """Who holds the frontier of a context, from fast users to full GPUs."""
     here = [point for point in points if point.frontier and point.context_tokens == context]
     here.sort(key=lambda point: -point.tokens_per_s_per_user)
@@ -170,8 +176,9 @@ def _finding(points: list[ParetoPoint], context: int) -> str:
             runs.append([point])
     if len(runs) == 1:
         low, high = here[0], here[-1]
+        verdict = "is best at every point" if compared else "alone is priced"
         return (
-            f"{runs[0][0].option} is best at every point, from {low.tokens_per_s_per_user:.0f} tokens/s/user to "
+            f"{runs[0][0].option} {verdict}, from {low.tokens_per_s_per_user:.0f} tokens/s/user to "
             f"{high.tokens_per_s_per_gpu:.0f} tokens/s/GPU"
         )
     told = [

@@ -37,9 +37,7 @@ def room(plan: Plan, cells: tuple[Cell, ...]) -> Room | None:
         remedies = tuple(_groups(target, deployment, worst.batch, worst.context_tokens))
     else:
         finding = _what_is_missing(target, deployment, least, batch, context, largest)
-        remedies = tuple(_remedies(target, deployment, batch, context)) or (
-            f"neither tp up to {NODE_GPUS} nor fp8 or nvfp4 weights are enough",
-        )
+        remedies = _enough(target, deployment, batch, context)
     return Room(
         fits=fits,
         batch=batch,
@@ -50,6 +48,19 @@ def room(plan: Plan, cells: tuple[Cell, ...]) -> Room | None:
         largest_batch=largest,
         finding=finding,
         remedies=remedies,
+    )
+
+
+def shortage(target: Model, deployment: Deployment, batch: int, context: int) -> str:
+    """In words what a batch that does not fit needs, and what would hold it."""
+    least = memory(target, deployment, None, 0.0, batch, context)
+    missing = _what_is_missing(target, deployment, least, batch, context, ())
+    return "; ".join((missing, *_enough(target, deployment, batch, context)))
+
+
+def _enough(target: Model, deployment: Deployment, batch: int, context: int) -> tuple[str, ...]:
+    return tuple(_remedies(target, deployment, batch, context)) or (
+        f"neither tp up to {NODE_GPUS} nor fp8 or nvfp4 weights are enough",
     )
 
 

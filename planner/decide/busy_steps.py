@@ -12,6 +12,7 @@ import numpy as np
 from specplan.planner.arrays import Array, ArrayLike
 from specplan.planner.fact import fact
 
+EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
 MOST_PROMPTS = 16       # joining one step, in the quantiles
 GROUPS, LEFT = 4, 5     # of batches, and of how much of a step is left, in the quantiles
 SATURATED = 1.0 - 1e-3  # prefill queues are followed up to this load
@@ -34,6 +35,12 @@ def burst_s(rate: Array, step_s: Array, prefill_s: float, variation: float, chun
     load = np.minimum(phi / share, SATURATED)
     queue = load + load**2 * (1.0 + square) / (2.0 * (1.0 - load))
     return np.asarray(np.maximum(prefill_s * queue * (share - phi) / (1.0 - phi), 0.0))
+
+
+def forgotten(phi: Array, steps: ArrayLike, prefill_s: float, chunk_s: float) -> Array:
+    """Share of the burst around its start that a request meets in so many steps: the next step remembers phi of it."""
+    per_step = min(1.0, chunk_s / prefill_s) if prefill_s > 0.0 else 1.0
+    return np.asarray(1.0 - np.minimum(phi, EDGE) ** (np.asarray(steps) * per_step))
 
 
 @fact

@@ -23,20 +23,15 @@ Ignored: preemption, growth of the context while a request runs (its mean stands
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 
 from specplan.planner.arrays import Array, ArrayLike
-from specplan.planner.decide.busy_steps import BusySteps, burst_s, quantiles
+from specplan.planner.decide.busy_steps import EDGE, BusySteps, burst_s, forgotten
+from specplan.planner.decide.per_token import tpot_quantile
 from specplan.planner.decide.value import others_prefill_s
 from specplan.planner.fact import fact
-
-EDGE = 1.0 - 1e-6       # an unstable rate is solved this close to saturation; its waiting is infinite
-NODES, STRATA = 24, 96  # of the quantiles over requests
-AVERAGED = 0.736        # variance left of a state that forgets itself in the time over which it is averaged: 2/e
 
 
 @fact
@@ -59,10 +54,14 @@ class Replica:
         return int(self.step_s.size)
 
     @property
+    def excess(self) -> float:
+        """Tokens by which the last step of a request overshoots."""
+        return ((self.emitted_variance + self.emitted**2) / self.emitted - 1.0) / 2.0
+
+    @property
     def steps(self) -> float:
         """Decode steps of a request after its first token."""
-        excess = ((self.emitted_variance + self.emitted**2) / self.emitted - 1.0) / 2.0
-        return max(self.output_tokens - 1.0 + excess, 1e-9) / self.emitted
+        return max(self.output_tokens - 1.0 + self.excess, 1e-9) / self.emitted
 
     @property
     def full_batch(self) -> int:
@@ -159,7 +158,7 @@ def _state(
         decode_s = mean_batch / rate
     met = rate if others_rate is None else others_rate
     busy = _busy(replica, share, met)
-    half, high = (_tpot_quantile(replica, met, decode_s, busy, level) for level in (0.5, top))
+    half, high = (tpot_quantile(replica, met, decode_s, busy, level) for level in (0.5, top))
     ttft_half, ttft_top = (
         busy.first_token_quantile(level) + queue for level, queue in zip((0.5, top), waiting_s[1:], strict=True)
     )
@@ -189,7 +188,7 @@ def per_token_s(replica: Replica, request_rate: Array, percentile: float) -> Arr
     share, _ = occupancy(replica, request_rate)
     busy = _busy(replica, share, request_rate)
     decode_s = share @ np.arange(share.shape[1]) / request_rate
-    return _tpot_quantile(replica, request_rate, decode_s, busy, percentile / 100.0)
+    return tpot_quantile(replica, request_rate, decode_s, busy, percentile / 100.0)
 
 
 def _busy(replica: Replica, share: Array, rate: Array) -> BusySteps:
@@ -209,6 +208,7 @@ def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
     step = replica.step_s[:full]
     decode = 1.0 - rate * replica.prefill_s
     burst = burst_s(rate, step, replica.prefill_s, replica.prefill_variation, replica.chunk_s)
+    burst *= forgotten(rate * replica.prefill_s, replica.steps, replica.prefill_s, replica.chunk_s)
     burst[:, -1] = 0.0      # a full replica takes a prompt only when a request ends: no bursts
     finish = batch * decode / (replica.steps * step + burst)
     dispersion = _dispersion(replica, rate)
@@ -223,32 +223,3 @@ def _dispersion(replica: Replica, rate: Array) -> Array:
     """How much more the number of sequences is spread than without prefill: variances, at least 1."""
     phi = np.minimum(rate * replica.prefill_s, EDGE)
     return np.asarray(1.0 + phi**1.5 / ((1.0 - phi) * (1.0 + replica.output_variation**2)))
-
-
-def _tpot_quantile(replica: Replica, rate: Array, decode_s: Array, busy: BusySteps, level: float) -> Array:
-    """TPOT at a quantile over requests, which differ in length, batches met, tokens accepted, prompts that cut in.
-
-    Ln-normal for each length. Lengths follow a Weibull law of the stated variation: all equal at 0, exponential at 1.
-    """
-    tokens = np.maximum(_lengths(replica.output_tokens, replica.output_variation) - 1.0, 1.0)
-    part = tokens / max(replica.output_tokens - 1.0, 1.0)
-    free = 1.0 - rate * replica.prefill_s
-    burst = np.clip(1.0 - replica.steps * busy.mean_step_s / (free * decode_s), 0.0, 1.0)[:, None]
-    seconds = decode_s[:, None] * (burst + (1.0 - burst) * part)
-    accepted = replica.emitted_variance / (replica.emitted**2 * np.maximum(replica.steps * part, 1.0))
-    dispersion = _dispersion(replica, rate)[:, None]    # prompts come in bursts to those who are there in bursts
-    square = replica.prefill_s**2 * (1.0 + replica.prefill_variation**2)
-    prompts = dispersion * (rate / free**2)[:, None] * square / seconds
-    spread = np.sqrt(AVERAGED * busy.step_variance[:, None] + accepted + prompts)[..., None]
-    nodes = np.array([NormalDist().inv_cdf((k + 0.5) / NODES) for k in range(NODES)])
-    values = (seconds / tokens)[..., None] * np.exp(spread * nodes - spread**2 / 2.0)
-    return quantiles(values, np.ones_like(values), level)
-
-
-def _lengths(mean: float, variation: float) -> Array:
-    """Equally likely output lengths."""
-    if variation <= 0.0:
-        return np.array([mean])
-    level = (np.arange(STRATA) + 0.5) / STRATA
-    shape = variation**-1.086      # Weibull shape of a coefficient of variation, within 2 % from 0.2 to 2
-    return np.asarray(mean * (-np.log1p(-level)) ** (1.0 / shape) / math.gamma(1.0 + 1.0 / shape))

@@ -8,7 +8,7 @@ from specplan.planner.decide.load import Replica, SteadyState, per_token_s, satu
 from specplan.planner.fact import fact
 
 LOWEST, HIGHEST = 0.01, 0.995   # shares of saturation between which rates are looked for
-RATES = 24
+RATES = 16                      # looked at between them, and again between the last that meets and the next
 HALVINGS = 7
 
 
@@ -32,29 +32,50 @@ class Target:
         return max(ratios)
 
 
+def lowest_rate(replica: Replica) -> float:
+    """The rate of a replica that is nearly idle."""
+    return LOWEST * saturation_rate(replica)
+
+
+def top_rate(replica: Replica) -> float:
+    """The highest rate that is looked at."""
+    return HIGHEST * saturation_rate(replica)
+
+
 def tpot_limit(replica: Replica, target: Target) -> float:
-    """Highest rate at which TPOT meets its limit; 0 where it never does. Never above saturation."""
-    rates = np.linspace(LOWEST, HIGHEST, RATES) * saturation_rate(replica)
+    """Rate up to which TPOT meets its limit; 0 where it never does. Never above saturation."""
+    low, high = lowest_rate(replica), top_rate(replica)
     if target.tpot_s is None:
-        return float(rates[-1])
-    meets = per_token_s(replica, rates, target.percentile) <= target.tpot_s
-    return float(rates[meets][-1]) if meets.any() else 0.0
-
-
-def highest_rate(replica: Replica, target: Target, bound: float) -> float:
-    """Highest rate up to `bound` (the TPOT limit) at which TTFT meets its limit as well, by halving."""
-    if bound <= 0.0 or _meets(replica, target, bound):
-        return bound
-    low, high = 0.0, bound
-    least = LOWEST * saturation_rate(replica)
-    if not _meets(replica, target, least):
-        return 0.0
-    low = least
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _meets(replica, target, middle) else (low, middle)
+        return high
+    for _ in range(2):
+        rates = np.linspace(low, high, RATES)
+        misses = np.flatnonzero(per_token_s(replica, rates, target.percentile) > target.tpot_s)
+        if not misses.size:
+            return high
+        if misses[0] == 0:
+            return 0.0
+        low, high = float(rates[misses[0] - 1]), float(rates[misses[0]])
     return low
 
 
-def _meets(replica: Replica, target: Target, rate: float) -> bool:
+def highest_rate(replica: Replica, target: Target, bound: float, low: float = 0.0) -> float:
+    """Highest rate up to `bound` (the TPOT limit) at which TTFT meets its limit as well, by halving from `low`.
+
+    `low` is known to meet it, if it is above 0.
+    """
+    if bound <= 0.0 or target.ttft_s is None or meets(replica, target, bound):
+        return bound
+    if low <= 0.0:
+        low = lowest_rate(replica)
+        if not meets(replica, target, low):
+            return 0.0
+    high = bound
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if meets(replica, target, middle) else (low, middle)
+    return low
+
+
+def meets(replica: Replica, target: Target, rate: float) -> bool:
+    """Whether a rate below saturation meets the target."""
     return target.excess(steady_state(replica, rate, target.percentile))[0] <= 1.0

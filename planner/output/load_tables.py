@@ -25,8 +25,11 @@ def print_load(load: LoadAnswer, out: Console) -> None:
     if load.slo is None or load.slo.met:
         run = load.choice
         name = escape(label_of(run)).replace(" D =", " with D =")
-        what = "Do not speculate" if run.drafter is None else f"Run {name}"
-        out.print(f"[bold]{what}[/] under this load, at most {run.max_batch} sequences on {run.tp} GPUs")
+        where = f"under this load, at most {run.max_batch} sequences on {run.tp} GPUs"
+        if run.drafter is None and load.unknown:
+            out.print(f"[bold]Acceptance unknown[/]: no recommendation; without speculation {where}")
+        else:
+            out.print(f"[bold]{'Do not speculate' if run.drafter is None else f'Run {name}'}[/] {where}")
     out.print(f"[bold]Under load[/] ({asked}; {lengths}): {escape(load.finding)}")
     if load.slo is not None:
         out.print(f"[bold]{'Target met' if load.slo.met else 'Target not met'}[/]: {escape(load.slo.finding)}")
@@ -56,7 +59,7 @@ def _table(load: LoadAnswer, out: Console) -> Table:
                "tok/s/user")
     rows = list(load.rows)
     if load.slo is not None and load.slo.choice is not None:
-        rows.insert(0, load.slo.choice)
+        rows = [load.slo.choice, *(row for row in rows if row != load.slo.choice)]
     lines = []
     for row in rows:
         cells = [escape(label_of(row)), *_figures(row, load)]
