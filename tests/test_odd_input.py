@@ -188,3 +188,14 @@ def test_explain_is_about_one_batch_and_one_context(tmp_path: Path) -> None:
 
 def test_emit_prints_no_json(tmp_path: Path) -> None:
     assert "--json: does not go with --emit" in refused("recommend", "-m", write(tmp_path), "--emit", "vllm", "--json")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--off", "nan", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not nan"),
+    (("--off", "inf", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not inf"),
+    (("--off", "7", "--al", "3:2", "--step", "3:nan"), "--step: must be a number above 0 at D = 3, not 'nan'"),
+    (("--off", "7", "--al", "3:nan", "--step", "3:9"), "--al: must be a number above 0 at D = 3, not 'nan'"),
+    (("--off", "7", "--al", "3:2", "--draft", "nan", "--verify", "3:8"), "--draft: must be a number of milliseconds"),
+])
+def test_decide_by_times_that_are_no_numbers(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("decide", *words)
