@@ -83,8 +83,8 @@ def fit_silicon(
     if not report.fitted:
         told = f" of {engine}" if engine is not None else ""
         faults = [Fault((), f"{item.rows.name}: {item.reason}") for item in report.unfitted]
-        raise InputError([Fault((), f"{system}: nothing fitted{told}" + ("" if faults else ": no table has rows enough")),
-                          *faults])
+        why = "" if faults else ": no table has rows enough"
+        raise InputError([Fault((), f"{system}: nothing fitted{told}{why}"), *faults])
     if out is not None:
         write_profile(report, out)
     return report

@@ -190,6 +190,12 @@ def test_emit_prints_no_json(tmp_path: Path) -> None:
     assert "--json: does not go with --emit" in refused("recommend", "-m", write(tmp_path), "--emit", "vllm", "--json")
 
 
+def test_an_engine_of_a_version_that_is_none(tmp_path: Path) -> None:
+    cfg = write(tmp_path, "engine: vllm", "engine: vllm:banana")
+    assert "engine: 'banana' is not a version of vllm: give a release such as" in refused("recommend", "--model", cfg)
+    assert "'x' is not a version of trtllm" in refused("recommend", "--model", write(tmp_path), "--emit", "trtllm:x")
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("--off", "nan", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not nan"),
     (("--off", "inf", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not inf"),

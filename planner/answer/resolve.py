@@ -140,8 +140,9 @@ def _engine_notes(name: str, version: str | None) -> list[Note]:
     if name.lower() in known:
         if version is None:
             return []
-        from specplan.planner.engines.dialects import newer_note  # noqa: PLC0415 - only where a version is given
+        from specplan.planner.engines.dialects import check_version, newer_note  # noqa: PLC0415 - only with a version
 
+        check_version(name, version)
         newer = newer_note(name, version)
         return [] if newer is None else [newer]
     close = nearest(name, known)
