@@ -16,7 +16,8 @@ from specplan.planner.engines.snippet import remarks
 from specplan.planner.messages import InputError, Note, nearest
 
 ENGINES = ("vllm", "sglang", "tensorrt_llm", "llama_cpp", "lmdeploy", "onnxruntime_genai", "aiconfigurator")
-_SPELLINGS = {"trtllm": "tensorrt_llm", "tensorrt": "tensorrt_llm", "llama": "llama_cpp", "ort": "onnxruntime_genai",
+_SPELLINGS = {"trtllm": "tensorrt_llm", "tensorrt": "tensorrt_llm", "llama": "llama_cpp", "llamacpp": "llama_cpp",
+              "genai": "onnxruntime_genai", "onnx": "onnxruntime_genai", "ort": "onnxruntime_genai",
               "onnxruntime": "onnxruntime_genai", "ort_genai": "onnxruntime_genai", "aic": "aiconfigurator"}
 
 
@@ -72,7 +73,8 @@ def check_version(engine: str, version: str) -> None:
         return
     known = canonical_name(engine) in ENGINES
     such = f" such as {dialect(canonical_name(engine)).NEWEST}" if known else ""
-    raise InputError(f"'{version[:40]}' is not a version of {engine}: give a release{such}, or none for the newest known")
+    raise InputError(f"'{version[:40]}' is not a version of {engine}: give a release{such}, or none for the newest "
+                     "known")
 
 
 def newer_note(engine: str, version: str) -> Note | None:
@@ -89,6 +91,8 @@ def newer_note(engine: str, version: str) -> Note | None:
 def engine_name(name: str) -> str:
     """The canonical name of an engine; InputError with the nearest one for a misspelt name."""
     wanted = canonical_name(name)
+    if wanted == "ollama":
+        raise InputError("Ollama has no flags for drafting: specplan writes llama_cpp, for the server inside it")
     if wanted not in ENGINES:
         raise InputError(f"'{name}' is not an engine that specplan writes for{nearest(wanted, ENGINES)}; it knows "
                          f"{', '.join(ENGINES)}")
@@ -116,8 +120,8 @@ def write_configuration(
                         "plain decoding is the recommendation: start the server without any speculative setting"])
         return Emitted(text, before, plan)
     if module.OLDEST is not None and not at_least(release, module.OLDEST):
-        raise InputError(f"{module.ENGINE} {release}: the settings that specplan writes are there since {module.OLDEST}; "
-                         "name that release or a later one, or none for the newest known")
+        raise InputError(f"{module.ENGINE} {release}: the settings that specplan writes are there since "
+                         f"{module.OLDEST}; name that release or a later one, or none for the newest known")
     said, lost = module.expressible(plan, release)
     notes = (*before, *lost)
     text = module.write(said, release)

@@ -26,7 +26,8 @@ def print_load(load: LoadAnswer, out: Console) -> None:
         run = load.choice
         name = escape(label_of(run)).replace(" D =", " with D =")
         what = "Do not speculate" if run.drafter is None else f"Run {name}"
-        out.print(f"[bold]{what}[/] under this load, at most {run.max_batch} sequences on {run.tp} GPUs")
+        out.print(f"[bold]{what}[/] under this load, at most {run.max_batch} sequences on {run.tp} GPU"
+                  + ("s" if run.tp > 1 else ""))
     out.print(f"[bold]Under load[/] ({asked}; {lengths}): {escape(load.finding)}")
     if load.slo is not None:
         out.print(f"[bold]{'Target met' if load.slo.met else 'Target not met'}[/]: {escape(load.slo.finding)}")

@@ -179,14 +179,14 @@ def plan_of(launch: Launch) -> DraftPlan:
 
 def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:
     """The part of a plan that the dialect carries, and what is lost, in words."""
-    if plan.mechanism not in _ALGORITHM:
-        raise InputError(f"SGLang {version} has no drafter of the kind '{plan.mechanism}'; "
-                         "it knows " + ", ".join(_ALGORITHM))
     notes: list[Note] = []
     since = NOT_BEFORE["--speculative-adaptive"]
     if not at_least(version, since):
-        plan = without_schedule(plan, f"SGLang {version} does not have --speculative-adaptive yet, which is there since "
-                                      f"{since}", notes)
+        plan = without_schedule(plan, f"SGLang {version} does not have --speculative-adaptive yet, which is there "
+                                      f"since {since}", notes)
+    if plan.mechanism not in _ALGORITHM:
+        raise InputError(f"SGLang {version} has no drafter of the kind '{plan.mechanism}'; "
+                         "it knows " + ", ".join(_ALGORITHM))
     lost: dict[str, Any] = {"min_acceptance_rate": None, "acceptance_length": None, "drafter_tp": None}
     if plan.dp_attention > 1 and _ALGORITHM[plan.mechanism] in WITHOUT_DP_ATTENTION:
         notes.append(Note("dp_attention", f"SGLang refuses {_ALGORITHM[plan.mechanism]} under DP attention: the "
