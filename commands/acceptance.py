@@ -55,9 +55,10 @@ def list_curves(
     as_json: Json = False,
 ) -> None:
     """List the published curves that ship with specplan: an overview, or those asked for."""
-    from specplan.planner.acceptance.library import curve_line, find_curves
+    from specplan.planner.acceptance.library import check_names, curve_line, find_curves
     from specplan.planner.output.catalog import curve_list, curve_overview
 
+    check_names(mechanism=mechanism, domain=domain, target=target)
     curves = [curve_line(curve) for curve in find_curves(mechanism=mechanism, domain=domain, target=target)]
     if as_json:
         print_json(curves)

@@ -44,13 +44,18 @@ def profiles_show(
     from specplan.planner.kernels.summary import gpu_summary
     from specplan.planner.output.catalog import gpu_overview, kernel_names, kernels_named
 
+    if kernel is not None and not kernel.strip():
+        raise InputError("--kernel: must name a kernel, or a part of its name")
     facts = gpu_summary(load_gpu(name, allow_preliminary=True))
     if kernel is not None:
         found = kernels_named(facts, kernel)
+        known = kernel_names(facts)
         if not found:
-            known = kernel_names(facts)
-            hint = nearest(kernel, known) or f"; it has {', '.join(known) or 'none of its own'}"
-            raise InputError(f"--kernel: {facts['name']} has no kernel '{kernel}'{hint}")
+            listed = f"; `specplan profiles show {name}` lists its {len(known)}" if known else "; it has none"
+            raise InputError(f"--kernel: {facts['name']} has no kernel '{kernel}'{nearest(kernel, known) or listed}")
+        matched = [one for one in known if kernel.lower() in one.lower()]
+        if kernel.lower() not in map(str.lower, known):
+            typer.echo(f"note: no kernel is called '{kernel}'; with it in their name: {', '.join(matched)}", err=True)
         print_facts(found, as_json=as_json)
     elif everything or as_json:
         print_facts(facts, as_json=as_json)

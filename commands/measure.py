@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,6 +41,9 @@ def decide(
     from specplan.planner.decide.measured_steps import choose_by_times, steps_from_split
     from specplan.planner.output.contract import plain
 
+    if faults := [Fault((), f"must be a number of milliseconds above 0, not {value:g}", file=option)
+                  for option, value in (("--off", off), ("--draft", draft)) if value is not None and not _real(value)]:
+        raise InputError(faults)
     lengths = _pairs(al, "--al")
     steps = {length: seconds / 1e3 for length, seconds in _pairs(step or [], "--step").items()}
     if not steps:
@@ -85,4 +89,11 @@ def _pairs(written: list[str], option: str) -> dict[int, float]:
             raise InputError([Fault((), message, file=option)]) from None
         if int(length) < 1:
             raise InputError([Fault((), f"a draft length is 1 or more, not {length}", file=option)])
+        if not _real(found[int(length)]):
+            raise InputError([Fault((), f"must be a number above 0 at D = {length}, not '{value}'", file=option)])
     return found
+
+
+def _real(value: float) -> bool:
+    """A time or a count of tokens that something can take."""
+    return 0 < value < math.inf

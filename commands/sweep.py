@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from specplan.commands.options import Json, Tp, print_json
+from specplan.planner.messages import Fault, InputError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -24,7 +25,7 @@ def sweep(
     device: Device = None,
     minutes: Annotated[float | None, typer.Option(help="Time to measure; 5 if left out.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One minute.")] = False,
-    out: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the results.")] = Path("sweep"),
+    out: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Folder of the results.")] = "sweep",
     threads: Threads = None, tp: Tp = None, as_json: Json = False,
 ) -> None:
     """Time real kernels on this machine, fit them, and write measurements.jsonl, profile.yaml and summary.txt.
@@ -34,9 +35,16 @@ def sweep(
     from specplan.microbench.sweep import run_sweep
     from specplan.microbench.sweep_progress import show_progress
 
+    if faults := [Fault((), message, file=option) for option, message, bad in (
+        ("--tp", f"must be at least 1, not {tp}", tp is not None and tp < 1),
+        ("--output", "must name a folder", not out.strip()),
+        ("--threads", f"must be at least 1, not {threads}", threads is not None and threads < 1),
+    ) if bad]:
+        raise InputError(faults)
     with show_progress() as report:
         if model is None:
-            result = run_sweep(device=device, minutes=minutes, quick=quick, out=out, threads=threads, report=report)
+            result = run_sweep(device=device, minutes=minutes, quick=quick, out=Path(out), threads=threads,
+                               report=report)
         else:
             from specplan.planner.answer.resolve import resolve
             from specplan.planner.config.load import Overrides, read_config
@@ -45,7 +53,7 @@ def sweep(
             deployment = question.deployment
             result = run_sweep(
                 model=question.target, tp=deployment.tp, kv_dtype=deployment.kv_dtype, batch=question.batch,
-                context_tokens=question.context_tokens, device=device, minutes=minutes, quick=quick, out=out,
+                context_tokens=question.context_tokens, device=device, minutes=minutes, quick=quick, out=Path(out),
                 threads=threads, report=report)
     if as_json:
         print_json({"measurements": str(result.measurements), "profile": str(result.profile),

@@ -26,10 +26,11 @@ from specplan.microbench.fit_target_attention import walk_numbers
 from specplan.microbench.fit_target_matrix import gemm_candidates, moe_candidates
 from specplan.microbench.fit_targets import mla_candidates, target_of
 from specplan.microbench.fit_warm import with_gain
+from specplan.microbench.measured_base import base_profile
 from specplan.microbench.measurements import Measurement, Measurements, read_measurements
 from specplan.planner.config.local_gpu import PROFILE_OF_DEVICE
 from specplan.planner.kernels.choice import ANY
-from specplan.planner.kernels.entries import FAMILIES, Entry, GpuProfile, Key
+from specplan.planner.kernels.entries import FAMILIES, Entry, GpuProfile, Hardware, Key
 from specplan.planner.kernels.families import AttentionFamily, attention_families
 from specplan.planner.kernels.profile import load_gpu
 from specplan.planner.kernels.select_attention import attention_math_rate
@@ -56,6 +57,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 FAMILY_OF_OP: Mapping[str, Family] = {
     "gemm": "gemm", "lm_head": "gemm", "attention": "attention", "mla": "mla", "moe": "moe", "allreduce": "allreduce",
 }
+SLOWEST_PER_S = 1e9         # bytes, FLOP
+LAUNCH_S = 1e-5             # of a kernel called from Python
+TOO_SLOW, NEARLY_ALL = 300.0, 0.9       # times of roofline and launch; share of the points
 MATH_BEYOND_PEAK = 1.1      # the datasheet's tolerance, as for rows that are impossible
 OWN = "sweep"               # before the name of a source: the base's fits have sources of the same names
 RANDOM_ROUTING = 1.0        # the sweep routes at random: neither balanced nor a power law
@@ -64,19 +68,23 @@ RANDOM_ROUTING = 1.0        # the sweep routes at random: neither balanced nor a
 def fit_measurements(path: Path, *, base: str | None = None, out: Path | None = None) -> FitReport:
     """Profile of the measured GPU: its hardware and numbers from the base profile, measured kernels from the file.
 
-    `base` names the profile to start from; by default the one of the device that the file was measured on.
+    `base` names the profile to start from; by default the one of the device that the file was measured on, of a CPU
+    what its own rates say.
 
     Raises
     ------
     InputError
-        No measurements, measurements of two devices, a device that no profile describes, or nothing that can be
-        fitted; the message says what is missing.
+        No measurements, measurements of two devices, a device that no profile describes, times in another unit, or
+        nothing that can be fitted; the message says what is missing.
     """
     measured = read_measurements(path)
-    report = fit_measured(measured, load_gpu(_base_name(measured, base, path)))
+    profile = _base(measured, base, path)
+    _check_unit(measured, profile.hardware, path)
+    report = fit_measured(measured, profile)
     if not report.fitted:
         faults = [Fault((), f"{item.rows.name}: {item.reason}", str(path)) for item in report.unfitted]
-        raise InputError(faults or [Fault((), "no timed point of a kernel that a profile describes", str(path))])
+        faults = faults or [Fault((), "no timed point of a kernel that a profile describes", str(path))]
+        raise InputError([*faults, *measured.faults])
     if out is not None:
         write_profile(report, out)
     return report
@@ -237,12 +245,31 @@ def _name_of(entry: Entry) -> tuple[object, ...]:
     return (entry.kernel if "head_dim" in entry.key else "", *sorted(entry.key.items()))
 
 
-def _base_name(measured: Measurements, base: str | None, path: Path) -> str:
+def _base(measured: Measurements, base: str | None, path: Path) -> GpuProfile:
     if base is not None:
-        return base
+        return load_gpu(base)
     device = measured.environment.device_name
+    if measured.environment.device == CPU:
+        return base_profile(measured)
     if device not in PROFILE_OF_DEVICE:
         raise InputError([Fault((), f"measured on '{device}', which no shipped profile describes: name the profile to "
-                                    "start from (its hardware facts are kept)", str(path))])
-    return PROFILE_OF_DEVICE[device]
+                                    "start from with --base (its hardware facts are kept)", str(path))])
+    return load_gpu(PROFILE_OF_DEVICE[device])
 
+
+def _check_unit(measured: Measurements, hardware: Hardware, path: Path) -> None:
+    """Refuse times that no kernel takes: nearly all of them far above roofline and launch.
+
+    roofline = max(bytes / bandwidth, flop / best rate). The base of a CPU has its rates from the same times: no device
+    that runs this is taken to be slower than 1 GB/s and 1 GFLOP/s.
+    """
+    bandwidth = max(hardware.hbm_bytes_per_s, SLOWEST_PER_S)
+    rate = max(SLOWEST_PER_S, *hardware.dense_flop_per_s.values())
+    slow = [point.median_s / (LAUNCH_S + max(point.bytes / bandwidth, point.flop / rate)) for point in measured.timed]
+    if not slow or float(np.quantile(slow, 1 - NEARLY_ALL)) < TOO_SLOW:
+        return
+    middle = float(np.median(slow))
+    unit = "milliseconds" if middle < 4e3 else "microseconds" if middle < 1e8 else "in another unit"
+    raise InputError([Fault((), f"samples_s: nearly all points are over {TOO_SLOW:g} times slower than {hardware.name} "
+                                f"can be (typically {middle:.2g} times): seconds are wanted, these may be {unit}",
+                            str(path))])

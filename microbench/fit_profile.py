@@ -74,12 +74,17 @@ def fit_silicon(
     MissingError
         The wheel or pyarrow is not installed.
     InputError
-        An unknown system or engine, or tables that cannot be read.
+        An unknown system or engine, tables that cannot be read, or nothing that can be fitted.
     """
     slices = silicon.read_silicon(system, engine, root=root)
     base = read_profile((PROFILES / f"{system}.yaml").read_text(encoding="utf-8"))
     results = fit_all(slices, base.hardware, workers=workers, progress=progress)
     report = as_profile(base, results, f"{silicon.WHEEL} {silicon.VERSION} tables ({silicon.LICENCE})")
+    if not report.fitted:
+        told = f" of {engine}" if engine is not None else ""
+        faults = [Fault((), f"{item.rows.name}: {item.reason}") for item in report.unfitted]
+        why = "" if faults else ": no table has rows enough"
+        raise InputError([Fault((), f"{system}: nothing fitted{told}{why}"), *faults])
     if out is not None:
         write_profile(report, out)
     return report

@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from specplan.planner.messages import Fault, InputError
+from specplan.planner.messages import Fault, InputError, nearest
+from specplan.planner.models.dtypes import BYTES_PER_KV, BYTES_PER_WEIGHT
 
 SCHEMA = 1
 # 1: first form
@@ -35,6 +36,9 @@ SHAPE_KEYS: Mapping[str, tuple[str, ...]] = {
     "draft_step": ("batch", "context_tokens", "layers", "hidden", "intermediate", "query_heads", "kv_heads", "head_dim",
                    "vocab"),
 }
+
+FROM_ZERO = ("context_tokens",)     # every other size of a shape is 1 or more
+DTYPES = tuple(dict.fromkeys((*BYTES_PER_WEIGHT, *BYTES_PER_KV)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +239,8 @@ def _parse(line: str) -> Environment | Measurement:
         found = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("not JSON that a measurement can be (nested too deeply)") from None
     if not isinstance(found, dict) or found.get("record") not in {"environment", "point"}:
         raise ValueError("no measurement: `record` is neither 'environment' nor 'point'")
     kind = found.pop("record")
@@ -256,6 +262,11 @@ def _check_point(point: Measurement) -> None:
     missing = [key for key in SHAPE_KEYS[point.op] if key not in point.shape]
     if missing:
         raise ValueError(f"shape: {point.op} lacks {', '.join(missing)}")
+    if wrong := [name for name in SHAPE_KEYS[point.op] if point.shape[name] < (0 if name in FROM_ZERO else 1)]:
+        raise ValueError(f"shape: {wrong[0]} is {point.shape[wrong[0]]}, which no {point.op} has")
+    if wrong := [kind for kind in point.dtypes.values() if kind not in DTYPES]:
+        hint = nearest(wrong[0], DTYPES) or f"; there are {', '.join(DTYPES)}"
+        raise ValueError(f"dtypes: unknown dtype '{wrong[0]}'{hint}")
     if any(not 0 < sample < float("inf") for sample in point.samples_s):
         raise ValueError("samples_s: a time that is not a positive number of seconds")
     if bool(point.samples_s) == bool(point.skipped):

@@ -31,10 +31,17 @@ SYSTEMS: dict[str, str] = {
     "b300-sxm": "b300_sxm", "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
     "rtx-pro-6000-server": "rtx_pro_6000_server",
 }
+DEVICES: dict[str, str] = {
+    # profile name -> how its GPU is called in the column `device`: 'NVIDIA H100' and 'NVIDIA H100 80GB HBM3' are one
+    "a100-80-sxm": "A100", "h100-sxm": "H100", "h200-sxm": "H200", "b200-sxm": "B200", "b300-sxm": "B300",
+    "gb200": "GB200", "gb300": "GB300", "l40s": "L40S", "rtx-pro-6000-server": "RTX PRO 6000",
+}
 ENGINES = ("vllm", "sglang", "trtllm")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8", "fp8_e4m3": "fp8", "w4a16_mxfp4": "mxfp4_w4a16"}
 MIN_CONTEXT_TOKENS = 256
 PREFILL_TOKENS, PREFILL_FLOP = 4096, 1e12
+WORDS = ("device", "kernel_source", "distribution", "phase")    # columns of text, as are those that end in _dtype
+FROM_ZERO = ("step", "window_size")     # tokens; every other count is 1 or more, and `keep` judges times
 MIN_ROWS = 16  # smaller slices are not worth a message, let alone a fit
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -62,7 +69,8 @@ def read_silicon(system: str, engine: str | None = None, *, root: Path | None = 
     MissingError
         The wheel is not installed.
     InputError
-        Unknown system or engine, an unreadable file, a missing column, rows of two devices in one file.
+        Unknown system or engine, an unreadable file, a missing column or value, rows of two devices in one file or of
+        another one than the system's.
     """
     if system not in SYSTEMS:
         raise InputError(f"{system}: no measured tables; they cover {', '.join(SYSTEMS)}{nearest(system, SYSTEMS)}")
@@ -76,7 +84,7 @@ def read_silicon(system: str, engine: str | None = None, *, root: Path | None = 
         for name in ENGINES if engine is None else (engine,):
             version, path = _newest(base / table.folder / name, table.file)
             if path is not None:
-                found.extend(_read_table(table, name, version, path))
+                found.extend(_read_table(table, name, version, path, DEVICES[system]))
     return found
 
 
@@ -117,11 +125,13 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(number or -1), word) for number, word in re.findall(r"(\d+)|([a-z]+)", version))
 
 
-def _read_table(table: Table, engine: str, version: str, path: Path) -> Iterator[Slice]:
+def _read_table(table: Table, engine: str, version: str, path: Path, gpu: str) -> Iterator[Slice]:
     columns = _read_parquet(path, ("device", "kernel_source", "latency", *table.needs), table.optional)
     devices = sorted(set(columns["device"].tolist()))
     if len(devices) > 1:
         raise InputError(f"{path}: rows of two devices mixed: {' and '.join(devices)}")
+    if devices and not re.search(rf"\b{gpu}\b", devices[0]):
+        raise InputError(f"{path}: rows of '{devices[0]}' in a table of the {gpu}")
     everything = Slice(
         family=table.family, engine=engine, version=version, kernel="", variant={},
         columns={name: np.asarray(column, dtype=float) for name, column in table.arguments(columns).items()},
@@ -160,7 +170,29 @@ def _read_parquet(path: Path, needs: tuple[str, ...], optional: tuple[str, ...])
         table = pyarrow.parquet.read_table(path, columns=wanted)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error
+    for name in wanted:
+        _check_column(path, name, table.column(name))
     return {name: table.column(name).to_numpy() for name in wanted}
+
+
+def _check_column(path: Path, name: str, column: Any) -> None:
+    """Text where names stand, numbers elsewhere, no value missing, and counts that a shape can have."""
+    import pyarrow.types as kinds
+
+    text, kind = name in WORDS or name.endswith("_dtype"), column.type
+    fits = (kinds.is_string(kind) or kinds.is_large_string(kind) if text
+            else kinds.is_integer(kind) or kinds.is_floating(kind))
+    if not fits:
+        raise InputError(f"{path}: column {name} holds {kind}, not {'text' if text else 'numbers'}")
+    if column.null_count:
+        raise InputError(f"{path}: column {name}: {column.null_count} of {len(column)} values are missing")
+    if text or name == "latency":
+        return
+    values, least = np.asarray(column.to_numpy(), dtype=float), 0 if name in FROM_ZERO else 1
+    wrong = np.flatnonzero(~((values >= least) & np.isfinite(values)))
+    if len(wrong):
+        row = wrong[0]
+        raise InputError(f"{path}: column {name}, row {row + 1}: a count is {least} or more, not {values[row]:g}")
 
 
 def _dtype(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

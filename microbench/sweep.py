@@ -39,6 +39,7 @@ REFERENCE = {"cuda": cases.gemm(rows=64, n=8192, k=8192, dtype="bf16"),
 DRIFT = {"cuda": 0.02, "cpu": 0.10}     # of the reference point, beyond which a block is measured again
 DEFAULT_S = {"cuda": 300.0, "cpu": 300.0}
 QUICK_S = {"cuda": 60.0, "cpu": 60.0}
+LEAST_MINUTES, MOST_MINUTES = 0.1, 1440.0       # 6 s tell something on a CPU; a day
 OTHERS_EVERY = {"cuda": 1, "cpu": 6}
 ABSENT = "not run here: "               # opens the reason of a kernel that this machine lacks
 
@@ -92,8 +93,9 @@ def run_sweep(
     MissingError
         No torch, or no CUDA device.
     """
-    if minutes is not None and not minutes > 0:
-        raise InputError(f"--minutes: {minutes:g} leaves no time to measure anything; give at least 0.5")
+    if minutes is not None and not LEAST_MINUTES <= minutes <= MOST_MINUTES:
+        why = "leaves no time to measure anything" if minutes < LEAST_MINUTES else "is no time that a sweep takes"
+        raise InputError(f"--minutes: {minutes:g} {why}; give {LEAST_MINUTES:g} to {MOST_MINUTES:g}")
     found = find_device(device)
     environment = describe(found, threads=threads, gpus=allreduce.ranks())
     budget_s = 60.0 * minutes if minutes is not None else (QUICK_S if quick else DEFAULT_S)[found]

@@ -24,9 +24,10 @@ from specplan.planner.acceptance.curve import Acceptance, acceptance_length
 from specplan.planner.answer.resolve import Question, resolve
 from specplan.planner.arrays import Array
 from specplan.planner.config.load import Overrides, load_config
-from specplan.planner.messages import InputError, Note
+from specplan.planner.messages import Fault, InputError, Note, nearest
 from specplan.planner.models.architecture import Model, SoftmaxAttention
 from specplan.planner.models.drafter import SERIAL, Drafter
+from specplan.planner.models.dtypes import BYTES_PER_ACTIVATION
 from specplan.planner.step.deployment import Deployment
 from specplan.planner.step.step_time import off_step, speculative_step
 
@@ -102,7 +103,8 @@ def validate_step(
     Raises
     ------
     InputError
-        A model or drafter that cannot be built, a dtype that the device does not run, or faults of the configuration.
+        A model or drafter that cannot be built, a dtype that the device does not run, batches that do not fit in its
+        memory, or faults of the configuration.
     MissingError
         No torch, or no CUDA device.
     """
@@ -113,7 +115,8 @@ def validate_step(
     option = next((one for one in question.options if drafter in {None, one.drafter.name, one.drafter.mechanism}
                    and one.drafter.network is not None), None)
     if option is None:
-        raise InputError("drafters: validate step needs one with a network: a draft_model, eagle, eagle3 or mtp")
+        raise InputError(f"drafters: {_missing(drafter, question)}validate step needs one with a network: a "
+                         "draft_model, eagle, eagle3 or mtp")
     network = _buildable(option.drafter, question.target)
     count = layers or _layers_that_fit(question.target, environment)
     target = replace(question.target, groups=(replace(question.target.groups[0], count=count),))
@@ -123,9 +126,11 @@ def validate_step(
                                        environment.device))
     deployment = replace(question.deployment, path=path, tp=1, ep=1, pp=1, dp_attention=1,
                          attention_kernel=ATTENTION[environment.device])
-    bench = Built(target=decode_step.build(shape, environment, dtype),
-                   drafter=decode_step.build(decode_step.shape_of(network, network.layers), environment, dtype))
     cells = [(batch, tokens) for batch in question.batch for tokens in question.context_tokens]
+    drawn = decode_step.shape_of(network, network.layers)
+    _check_fits((shape, drawn), cells, max(draft_lens) + 1, dtype, environment)
+    bench = Built(target=decode_step.build(shape, environment, dtype),
+                   drafter=decode_step.build(drawn, environment, dtype))
     before = Pace.of(question.deployment.gpu, environment)
     measured, spread = measure_steps(bench, cells, draft_lens, report or (lambda _done, _total: None), before)
     rows = tuple(_predicted(target, deployment, replace(option.drafter, network=network, fused_inputs=0), measured))
@@ -159,6 +164,38 @@ def _buildable(drafter: Drafter, target: Model) -> Model:
     assert isinstance(group.layer.mixer, SoftmaxAttention)
     layer = replace(group.layer, mixer=replace(group.layer.mixer, inputs=1))
     return replace(drafter.network, weights=target.weights, groups=(replace(group, layer=layer),))
+
+
+def _missing(drafter: str | None, question: Question) -> str:
+    """'none is called ...; ' for a drafter that was asked for and is not there."""
+    known = list(dict.fromkeys(name for one in question.options for name in (one.drafter.name, one.drafter.mechanism)))
+    if drafter is None or drafter in known:
+        return ""
+    there = f"there are {', '.join(known)}" if known else "there are none"
+    return f"none is called '{drafter}'; {there}{nearest(drafter, known)}; "
+
+
+def _check_fits(
+    shapes: Sequence[decode_step.Shape], cells: Sequence[tuple[int, int]], query_len: int, dtype: str,
+    environment: Environment,
+) -> None:
+    """Refuse cells of which weights, caches and the widest rows of a pass (all q tokens of the batch) lack memory."""
+    width = BYTES_PER_ACTIVATION[dtype]
+    weights = sum(item.layers * item.hidden * (item.qkv + item.query_heads * item.head_dim
+                                               + item.matrices * item.intermediate) + item.vocab * item.hidden
+                  for item in shapes)
+    faults = []
+    for batch, tokens in cells:
+        caches = sum(2 * item.layers * batch * item.kv_heads * (tokens + query_len) * item.head_dim for item in shapes)
+        rows = batch * query_len * (2 * shapes[0].hidden + max(shapes[0].vocab, shapes[0].qkv,
+                                                               shapes[0].matrices * shapes[0].intermediate))
+        needed = width * (weights + caches + rows)
+        if needed > environment.memory_bytes:
+            faults.append(Fault(("workload",), f"batch {batch}, context_tokens {tokens}: does not fit: weights, cache "
+                                f"and one pass of {query_len} tokens take {needed / 1e9:.3g} GB, this device has "
+                                f"{environment.memory_bytes / 1e9:.3g} GB"))
+    if faults:
+        raise InputError(faults)
 
 
 def _layers_that_fit(model: Model, environment: Environment) -> int:

@@ -58,7 +58,7 @@ class MissingError(SpecplanError):
     exit_code = 3
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str:
     """'; did you mean ...?' for a misspelt name, or an empty string.
 
     >>> nearest("contxt_tokens", ["batch", "context_tokens"])
@@ -66,5 +66,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     import difflib  # noqa: PLC0415 - only where a name is unknown
 
-    close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=cutoff)
     return "; did you mean " + " or ".join(f"'{item}'" for item in close) + "?" if close else ""

@@ -9,9 +9,14 @@
 #
 #   DEVICE=cpu MINUTES=0.3 MODEL=small.yaml tests/gpu_run.sh OUT
 set -euo pipefail
+refuse() { echo "gpu_run.sh: $1" >&2; exit 2; }
+
 out=$(realpath -m "${1:?usage: tests/gpu_run.sh OUT}")
+[ -z "${MODEL:-}" ] || [ -f "$MODEL" ] || refuse "MODEL: no such file: $MODEL"
 model=${MODEL:+$(realpath "$MODEL")}
 python=${PYTHON:-python} device=${DEVICE:-cuda} minutes=${MINUTES:-3}
+[ "$device" = cuda ] || [ "$device" = cpu ] || refuse "DEVICE: cuda or cpu, not '$device'"
+[[ $minutes =~ ^[0-9]+(\.[0-9]+)?$ && $minutes =~ [1-9] ]] || refuse "MINUTES: a number above 0, not '$minutes'"
 cd "$(dirname "$0")/.."
 mkdir -p "$out"
 started=$SECONDS

@@ -53,7 +53,7 @@ def test_emit_keeps_number_formats_and_groups(
 
 
 @pytest.mark.parametrize(("engine", "release"), [
-    ("vllm", "0.11.0"), ("sglang", "0.5.0"), ("trtllm", "1.2.0"), ("llama.cpp", "b9000"), ("lmdeploy", "0.10.0"),
+    ("vllm", "0.11.0"), ("sglang", "0.5.0"), ("trtllm", "1.2.0"), ("llama.cpp", "b9300"), ("lmdeploy", "0.10.0"),
 ])
 def test_emit_writes_for_the_release_that_was_planned_for(engine: str, release: str, tmp_path: Path) -> None:
     """The one in cfg.yaml, or of --engine; a version beside --emit comes first, and another engine has its own."""
@@ -66,7 +66,8 @@ def test_emit_writes_for_the_release_that_was_planned_for(engine: str, release: 
     planned = run("recommend", "--model", str(cfg), "--emit", engine).stdout
     assert f" {release}, written by specplan" in planned
     assert planned == run("recommend", "--model", str(cfg), "--emit", f"{engine}:{release}").stdout
-    assert " 0.9.9, written" in run("recommend", "--model", str(cfg), "--emit", f"{engine}:0.9.9").stdout
+    given = {"trtllm": "1.3.0", "llama.cpp": "b9400"}.get(engine, "0.9.9")
+    assert f" {given}, written" in run("recommend", "--model", str(cfg), "--emit", f"{engine}:{given}").stdout
     other = "sglang" if engine == "vllm" else "vllm"
     assert f" {release}, written" not in run("recommend", "--model", str(cfg), "--emit", other).stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -188,3 +189,124 @@ def test_explain_is_about_one_batch_and_one_context(tmp_path: Path) -> None:
 
 def test_emit_prints_no_json(tmp_path: Path) -> None:
     assert "--json: does not go with --emit" in refused("recommend", "-m", write(tmp_path), "--emit", "vllm", "--json")
+
+
+def test_an_engine_of_a_version_that_is_none(tmp_path: Path) -> None:
+    cfg = write(tmp_path, "engine: vllm", "engine: vllm:banana")
+    assert "engine: 'banana' is not a version of vllm: give a release such as" in refused("recommend", "--model", cfg)
+    assert "'x' is not a version of trtllm" in refused("recommend", "--model", write(tmp_path), "--emit", "trtllm:x")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--off", "nan", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not nan"),
+    (("--off", "inf", "--al", "3:2", "--step", "3:9"), "--off: must be a number of milliseconds above 0, not inf"),
+    (("--off", "7", "--al", "3:2", "--step", "3:nan"), "--step: must be a number above 0 at D = 3, not 'nan'"),
+    (("--off", "7", "--al", "3:nan", "--step", "3:9"), "--al: must be a number above 0 at D = 3, not 'nan'"),
+    (("--off", "7", "--al", "3:2", "--draft", "nan", "--verify", "3:8"), "--draft: must be a number of milliseconds"),
+])
+def test_decide_by_times_that_are_no_numbers(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("decide", *words)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--mechanism", "nope"), "--mechanism: no curves of 'nope'; there are of dflash"),
+    (("--mechanism", "eagel3"), "did you mean 'eagle3'"),
+    (("--domain", "cod"), "--domain: no kind of text 'cod'; did you mean 'coding'"),
+    (("--target", "lamma-3.1-8b"), "did you mean 'llama-3.1-8b'"),
+])
+def test_curves_of_a_name_that_none_has(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("acceptance", "list", *words)
+
+
+@pytest.mark.parametrize("name", ["EAGLE3", "Eagle-3", "eagle3"])
+def test_curves_by_a_name_as_people_write_it(name: str) -> None:
+    found = CliRunner().invoke(app, ["acceptance", "list", "--mechanism", name])
+    headings = [line for line in found.output.splitlines() if "minimax-m3" in line.lower() and " for " in line]
+    assert (found.exit_code, headings) == (0, ["eagle3 for MiniMax-M3"])
+
+
+def test_kernels_by_no_name_a_part_of_one_and_one_that_is_not_there() -> None:
+    assert "--kernel: must name a kernel" in refused("profiles", "show", "h200-sxm", "--kernel", "")
+    missed = refused("profiles", "show", "h200-sxm", "--kernel", "qqqqqqqq")
+    assert "`specplan profiles show h200-sxm` lists its" in missed
+    assert len(missed) < 200
+    found = CliRunner().invoke(app, ["profiles", "show", "h200-sxm", "--kernel", "lm-fa3"])
+    assert (found.exit_code, "no kernel is called 'lm-fa3'" in found.stderr) == (0, True)
+
+
+def test_a_misspelt_kind_of_text_and_a_kind_of_ones_own(tmp_path: Path) -> None:
+    cfg = write(tmp_path, "context_tokens: 2000", "context_tokens: 2000, domain: codng")
+    assert "workload.domain: no kind of text 'codng'; did you mean 'coding'" in refused("recommend", "--model", cfg)
+    write(tmp_path, "context_tokens: 2000", "context_tokens: 2000, domain: legal briefs")
+    assert CliRunner().invoke(app, ["recommend", "--model", cfg]).exit_code == 0
+
+
+def test_engines_by_other_names(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["recommend", "--model", write(tmp_path), "--engine", "ollama", "--json"]).stdout
+    assert "engine-as" in [note["code"] for note in json.loads(told)["warnings"]]
+    for name in ("llamacpp", "genai"):
+        found = CliRunner().invoke(app, ["recommend", "--model", write(tmp_path), "--emit", name])
+        assert (found.exit_code, found.stdout != "") == (0, True), found.output
+    assert "llama_cpp" in refused("recommend", "--model", write(tmp_path), "--emit", "ollama")
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("int4", "w4a16"), ("awq", "w4a16"), ("gguf", "q4_k_m"), ("bf61", "bf16")])
+def test_a_weight_format_by_the_name_of_a_method(name: str, meant: str, tmp_path: Path) -> None:
+    cfg = write(tmp_path, "engine: vllm", f"engine: vllm\ndtypes: {{weights: {name}}}")
+    assert meant in refused("recommend", "--model", cfg).partition(f"not '{name}'")[2]
+
+
+def test_a_model_of_no_experts_has_one_fault(tmp_path: Path) -> None:
+    preset = ROOT / "planner" / "models" / "presets" / "gpt-oss-120b.json"
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**json.loads(preset.read_text(encoding="utf-8")), "num_local_experts": 0}))
+    assert refused("models", "show", str(file)).count("\n") == 1
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--tp", "0"), "--tp: must be at least 1, not 0"), (("-o", ""), "--output: must name a folder"),
+    (("--threads", "0"), "--threads: must be at least 1, not 0"),
+])
+def test_a_sweep_of_nothing(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("sweep", "--device", "cpu", *words)
+
+
+@pytest.mark.parametrize(("variable", "value", "said"), [
+    ("MODEL", "/nowhere.yaml", "MODEL: no such file: /nowhere.yaml"),
+    ("DEVICE", "gpu", "DEVICE: cuda or cpu, not 'gpu'"),
+    ("MINUTES", "three", "MINUTES: a number above 0, not 'three'"),
+    ("MINUTES", "0", "MINUTES: a number above 0, not '0'"),
+])
+def test_the_run_on_a_gpu_checks_what_it_is_given_first(variable: str, value: str, said: str, tmp_path: Path) -> None:
+    done = subprocess.run(["bash", str(ROOT / "tests" / "gpu_run.sh"), str(tmp_path / "out")], check=False,
+                          capture_output=True, text=True, env={**os.environ, variable: value})
+    assert (done.returncode, done.stdout, said in done.stderr) == (2, "", True)
+    assert not (tmp_path / "out").exists()
+
+
+def observed(tmp_path: Path, text: str) -> tuple[int, str]:
+    """Exit code and messages of a question with a CSV file of measurements."""
+    (tmp_path / "runs.csv").write_text(text)
+    result = CliRunner().invoke(app, ["recommend", "--model", write(tmp_path), "--observe", str(tmp_path / "runs.csv")])
+    return result.exit_code, " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "runs.csv: is empty; wanted: a header such as"),
+    ("mechanism,batch,context_tokens,tpot_ms\n", "runs.csv: has a header and no row; wanted: a header such as"),
+    ("mechanism,batch,context_tokens,tpot_ms\noff,1,2000,-5\n", "runs.csv:2: tpot_ms: must be above 0, not -5.0"),
+    ("mechanism,batch,context_tokens,tpot_s\noff,1,2000,5.2\n", "Are these milliseconds, given as seconds?"),
+    ("mechanism,batch,context_tokens,tpot_ms\noff,1,2000,0.0052\n", "Are these seconds, given as milliseconds?"),
+])
+def test_measurements_that_cannot_be_meant(text: str, said: str, tmp_path: Path) -> None:
+    code, told = observed(tmp_path, text)
+    assert (code, said in told) == (2, True), told
+
+
+def test_measurements_far_from_the_model_are_warned_of(tmp_path: Path) -> None:
+    code, told = observed(tmp_path, "mechanism,batch,context_tokens,tpot_ms\noff,1,2000,60\n")
+    assert code == 0
+    assert "Is it of this model, GPU, batch and unit" in told
+    code, told = observed(tmp_path, "mechanism,batch,context_tokens,tpot_ms\noff,1,2000,8\n")
+    assert (code, "Is it of this model" in told) == (0, False)

@@ -13,7 +13,7 @@ from typing import Any
 from specplan.planner.acceptance.curve import Acceptance
 from specplan.planner.acceptance.forms import from_lengths, from_per_position
 from specplan.planner.fact import fact
-from specplan.planner.messages import InputError, nearest
+from specplan.planner.messages import Fault, InputError, nearest
 
 IN_BLOCKS = frozenset({"dflash", "dspark", "p_eagle", "pard"})
 
@@ -97,12 +97,47 @@ def find_curves(*, mechanism: str | None = None, domain: str | None = None, targ
                 drafter: str | None = None) -> tuple[LibraryCurve, ...]:
     """Curves that match all that is given; a domain matches its own name or its family."""
     def matches(curve: LibraryCurve) -> bool:
-        return ((mechanism is None or curve.mechanism == mechanism)
+        return ((mechanism is None or curve.mechanism == _plain(mechanism))
                 and (domain is None or domain.lower() in (curve.domain.lower(), family_of(curve.domain)))
                 and (target is None or target_key(target) in target_key(curve.target))
                 and (drafter is None or drafter.lower() in curve.drafter.lower()))
 
     return tuple(curve for curve in library() if matches(curve))
+
+
+def check_names(*, mechanism: str | None = None, domain: str | None = None, target: str | None = None) -> None:
+    """Raise InputError with the nearest name for each of what is given that no curve has."""
+    faults: list[Fault] = []
+    if mechanism is not None and _plain(mechanism) not in (known := sorted({curve.mechanism for curve in library()})):
+        hint = nearest(_plain(mechanism), known)
+        message = f"no curves of '{mechanism}'; there are of {', '.join(known)}{hint}"
+        faults.append(Fault((), message, file="--mechanism"))
+    if domain is not None and domain.lower() not in domains():
+        hint = nearest(domain, domains()) or f"; there are {', '.join(sorted(families()))}"
+        faults.append(Fault((), f"no kind of text '{domain}'{hint}", file="--domain"))
+    if target is not None and not find_curves(target=target):
+        hint = nearest(target_key(target), {target_key(curve.target) for curve in library()})
+        faults.append(Fault((), f"no curves of a target with '{target}' in its name{hint}", file="--target"))
+    if faults:
+        raise InputError(faults)
+
+
+def check_domain(domain: str) -> None:
+    """Raise InputError for a misspelt kind of text; one that is like none of the known ones is a name of the user's."""
+    if domain.lower() not in domains() and (close := nearest(domain, domains(), cutoff=0.75)):
+        raise InputError(f"no kind of text '{domain}'{close}")
+
+
+def domains() -> tuple[str, ...]:
+    """Kinds of text that curves or families have, in small letters."""
+    named = (name for family, members in families().items() for name in (family, *members))
+    return tuple(sorted({name.lower() for name in (*named, *(curve.domain for curve in library()))}))
+
+
+def _plain(mechanism: str) -> str:
+    """'EAGLE-3' as 'eagle3'; a name that is known as it stands stays."""
+    name = mechanism.lower().replace("-", "_")
+    return name.replace("_", "") if name.replace("_", "") in {curve.mechanism for curve in library()} else name
 
 
 def load_curve(curve_id: str) -> LibraryCurve:

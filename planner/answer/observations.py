@@ -15,7 +15,7 @@ from specplan.planner.acceptance.forms import from_lengths
 from specplan.planner.answer.options import Option
 from specplan.planner.answer.places import Faults
 from specplan.planner.config.schema import Config, Observation
-from specplan.planner.decide.anchor import Anchoring, Measurement, Parts, anchor
+from specplan.planner.decide.anchor import Anchoring, Measurement, Parts, Residual, anchor
 from specplan.planner.decide.value import others_prefill_s, request_lengths
 from specplan.planner.fact import fact
 from specplan.planner.messages import InputError, Note
@@ -41,6 +41,7 @@ def observe(
         return Observed(options=tuple(options), anchoring=None)
     known = [_with_measured_lengths(option, config.observations, options) for option in options]
     measurements: list[Measurement] = []
+    index_of: dict[str, int] = {}
     for index, seen in enumerate(config.observations):
         option = None if seen.mechanism == "off" else _option_of(seen, known, faults, index)
         if seen.mechanism != "off" and option is None:
@@ -50,9 +51,13 @@ def observe(
             faults.add(("observations", index), found)
         else:
             measurements += found
+            index_of[found[0].label] = index
     if not measurements:
         return Observed(options=tuple(known), anchoring=None)
     found_anchor = anchor(measurements)
+    for item in found_anchor.residuals:
+        if item.label in index_of and _apart(item) > REFUSED:
+            faults.add(("observations", index_of[item.label]), _said(item))
     return Observed(options=tuple(known), anchoring=found_anchor, notes=tuple(_notes(found_anchor)))
 
 
@@ -151,19 +156,44 @@ def _prefill_share_s(seen: Observation, target: Model, deployment: Deployment, c
     return float(lengths.per_step_s(np.asarray(seen.batch), 1.0))
 
 
+SUSPECT, REFUSED = 5.0, 100.0      # times apart from the model: a warning; no anchor can be meant
+UNITS = (("milliseconds", 1e3), ("microseconds", 1e6))
+
+
+def _apart(item: Residual) -> float:
+    """How many times a measured figure is above or below the model's, whichever is more."""
+    ratio = item.measured / item.before
+    return max(ratio, 1.0 / ratio)
+
+
+def _said(item: Residual) -> str:
+    """Measured and predicted figure, how far apart, and the unit that would explain it."""
+    ratio, shown = item.measured / item.before, "x" if item.kind == "speedup" else "s"
+    text = (f"{item.label}: measured {item.measured:.3g} {shown}, the model says {item.before:.3g} {shown}: "
+            f"{_apart(item):.3g} times {'more' if ratio > 1 else 'less'}")
+    for unit, factor in UNITS if item.kind != "speedup" else ():
+        if factor / 5 < ratio < factor * 5:
+            return f"{text}. Are these {unit}, given as seconds?"
+        if factor / 5 < 1 / ratio < factor * 5:
+            return f"{text}. Are these seconds, given as {unit}?"
+    return f"{text}. Is it of this model, GPU, batch and unit (tokens_per_s counts all sequences together)?"
+
+
 def _notes(found: Anchoring) -> list[Note]:
     factors = []
     for name in found.moved:
         drafter, _, own = name.rpartition(".")
         value = getattr(found.of(drafter), own)
         if abs(value - 1.0) >= 0.005:
-            factors.append(f"{name} x {value:.2f}")
+            factors.append(f"{name} x {value:.3g}" if value < 0.1 else f"{name} x {value:.2f}")
     moved = ", ".join(factors) or "nothing by more than 0.5 %"
     notes = [Note("anchored", f"anchored on {len(found.residuals)} of your measurements; moved: {moved}")]
     if found.refused:
         text = f"your measurements do not tell {', '.join(found.refused)}: left as modelled"
         notes.append(Note("anchor-unidentified", text))
     for item in found.residuals:
+        if SUSPECT < _apart(item) <= REFUSED:
+            notes.append(Note("observation-far", _said(item)))
         if item.contradicts:
             text = (
                 f"{item.label}: measured {item.measured:.4g}, {item.after:.4g} even after anchoring: it contradicts "

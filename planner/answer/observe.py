@@ -52,14 +52,29 @@ def read_observations(path: str | Path) -> tuple[Observation, ...]:
             continue
         for line, row in rows:
             try:
-                found.append(Observation.model_validate(_our_names(row)))
+                found.append(_observation(row))
             except InputError as error:
                 faults += [replace(fault, file=str(file), line=line) for fault in error.faults]
-            except ValidationError as error:
-                faults += [replace(fault, file=str(file), line=line) for fault in faults_of(error, Observation)]
     if faults:
         raise InputError(faults)
     return tuple(found)
+
+
+def _observation(row: Mapping[str, Any]) -> Observation:
+    """A row, checked; faults name its own columns and values."""
+    ours = _our_names(row)
+    try:
+        return Observation.model_validate(ours)
+    except ValidationError as error:
+        theirs = {OTHER_NAMES[name]: name for name in row if name in OTHER_NAMES}
+        faults = []
+        for fault in faults_of(error, Observation):
+            name = theirs.get(str(fault.path[0])) if fault.path else None
+            if name is not None:
+                message = fault.message.replace(shown(ours[OTHER_NAMES[name]]), shown(row[name]))
+                fault = Fault((name, *fault.path[1:]), message)     # noqa: PLW2901 (the same fault in their words)
+            faults.append(fault)
+        raise InputError(faults) from None
 
 
 def _rows(file: Path) -> Iterator[tuple[int | None, Mapping[str, Any]]]:
@@ -120,6 +135,7 @@ def _tokens(name: str, written: Any) -> int:
 
 def _csv(text: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    rows = 0
     for row in reader:
         found: dict[str, Any] = {}
         for name, written in row.items():
@@ -129,7 +145,12 @@ def _csv(text: str, file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 continue
             found[name.strip()] = _value(name.strip(), written.strip(), file, reader.line_num)
         if found:
+            rows += 1
             yield reader.line_num, found
+    if not rows:
+        what = "is empty" if not text.strip() else "has a header and no row"
+        wanted = "a header such as mechanism,draft_len,batch,context_tokens,tpot_ms and a row per run"
+        raise InputError([Fault((), f"{what}; wanted: {wanted}", file=str(file))])
 
 
 def _value(name: str, written: str, file: Path, line: int) -> Any:

@@ -70,6 +70,11 @@ def resolve(loaded: LoadedConfig, *, allow_preliminary: bool = False) -> Questio
     notes: list[Note] = []
     with faults.at("engine"):
         notes += _engine_notes(config.engine.name, config.engine.version)
+    if config.workload.domain is not None:
+        from specplan.planner.acceptance.library import check_domain  # noqa: PLC0415 - only where one is given
+
+        with faults.at("workload", "domain"):
+            check_domain(config.workload.domain)
     path = engine_path(config.engine.name, config.engine.version)
     deployment = Deployment(
         gpu=gpu,
@@ -131,6 +136,10 @@ def _dtyped(target: Model, config: Config) -> Model:
     return with_dtypes(target, config.dtypes.weights, kv=config.dtypes.kv, static_scales=static)
 
 
+OLLAMA = ("Ollama runs models by llama.cpp: planned with llama.cpp's costs; which drafter and draft length it lets you "
+          "set is up to its release")
+
+
 def _engine_notes(name: str, version: str | None) -> list[Note]:
     """An engine without constants of its own is priced by the middle of the others; a misspelt one is a fault.
 
@@ -138,12 +147,14 @@ def _engine_notes(name: str, version: str | None) -> list[Note]:
     """
     known = {*engine_names(), *ENGINE_ALIASES, *path_names()}
     if name.lower() in known:
+        notes = [Note("engine-as", OLLAMA)] if name.lower() == "ollama" else []
         if version is None:
-            return []
-        from specplan.planner.engines.dialects import newer_note  # noqa: PLC0415 - only where a version is given
+            return notes
+        from specplan.planner.engines.dialects import check_version, newer_note  # noqa: PLC0415 - only with a version
 
+        check_version(name, version)
         newer = newer_note(name, version)
-        return [] if newer is None else [newer]
+        return [*notes, *([] if newer is None else [newer])]
     close = nearest(name, known)
     if close:
         raise InputError(f"no engine named '{name}'{close} (`generic` stands for any other)")

@@ -15,6 +15,12 @@ _WANTED = {
     "string_type": "text", "bool_type": "true or false", "tuple_type": "a list", "model_type": "a mapping",
     "model_attributes_type": "a mapping", "dict_type": "a mapping", "finite_number": "a finite number",
 }
+_MEANT = {  # number formats by the name of a method or of a kind of file
+    "int4": "; 4-bit weights with 16-bit activations are 'w4a16', with a scale per 32 'w4a16_g32'",
+    "awq": "; AWQ and GPTQ store 'w4a16'", "gptq": "; AWQ and GPTQ store 'w4a16'",
+    "gguf": "; name the format of the file's weights, such as 'q4_k_m' or 'q8_0'",
+    "fp4": "; there are 'nvfp4' and 'mxfp4'",
+}
 _LIMITS = {
     "greater_than": ("gt", "above"), "greater_than_equal": ("ge", "at least"),
     "less_than": ("lt", "below"), "less_than_equal": ("le", "at most"),
@@ -54,7 +60,7 @@ def _message(item: ErrorDetails, schema: type[BaseModel]) -> str:
         return str(context["error"])
     if kind == "literal_error":
         allowed = re.findall(r"'([^']*)'", context["expected"])
-        hint = nearest(found, allowed) if isinstance(found, str) else ""
+        hint = (_MEANT.get(found.lower()) or nearest(found, allowed)) if isinstance(found, str) else ""
         return f"must be {context['expected'].replace(chr(39), '')}, not {shown(found)}{hint}"
     if kind in {"too_long", "too_short"}:
         most = kind == "too_long"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from specplan.planner.engines.launch import Launch, at_least
+from specplan.planner.engines.launch import Launch, at_least, is_version
 from specplan.planner.engines.located import MalformedError, Node, Text, parse_json
 from specplan.planner.engines.located_yaml import parse_yaml
 from specplan.planner.engines.plan import DraftPlan, check_plan
@@ -16,7 +16,8 @@ from specplan.planner.engines.snippet import remarks
 from specplan.planner.messages import InputError, Note, nearest
 
 ENGINES = ("vllm", "sglang", "tensorrt_llm", "llama_cpp", "lmdeploy", "onnxruntime_genai", "aiconfigurator")
-_SPELLINGS = {"trtllm": "tensorrt_llm", "tensorrt": "tensorrt_llm", "llama": "llama_cpp", "ort": "onnxruntime_genai",
+_SPELLINGS = {"trtllm": "tensorrt_llm", "tensorrt": "tensorrt_llm", "llama": "llama_cpp", "llamacpp": "llama_cpp",
+              "genai": "onnxruntime_genai", "onnx": "onnxruntime_genai", "ort": "onnxruntime_genai",
               "onnxruntime": "onnxruntime_genai", "ort_genai": "onnxruntime_genai", "aic": "aiconfigurator"}
 
 
@@ -25,6 +26,7 @@ class Dialect(Protocol):
 
     ENGINE: str
     NEWEST: str
+    OLDEST: str | None      # first release with the settings that are written; None: not known
     IMAGE: str
     MARKERS: tuple[str, ...]
 
@@ -65,6 +67,16 @@ def canonical_name(name: str) -> str:
     return _SPELLINGS.get(plain, plain)
 
 
+def check_version(engine: str, version: str) -> None:
+    """Raise InputError for what names no release: branches, tags such as latest, words."""
+    if is_version(version):
+        return
+    known = canonical_name(engine) in ENGINES
+    such = f" such as {dialect(canonical_name(engine)).NEWEST}" if known else ""
+    raise InputError(f"'{version[:40]}' is not a version of {engine}: give a release{such}, or none for the newest "
+                     "known")
+
+
 def newer_note(engine: str, version: str) -> Note | None:
     """For a release newer than those that the dialect was read from; None for the others and other engines."""
     if canonical_name(engine) not in ENGINES:
@@ -79,6 +91,8 @@ def newer_note(engine: str, version: str) -> Note | None:
 def engine_name(name: str) -> str:
     """The canonical name of an engine; InputError with the nearest one for a misspelt name."""
     wanted = canonical_name(name)
+    if wanted == "ollama":
+        raise InputError("Ollama has no flags for drafting: specplan writes llama_cpp, for the server inside it")
     if wanted not in ENGINES:
         raise InputError(f"'{name}' is not an engine that specplan writes for{nearest(wanted, ENGINES)}; it knows "
                          f"{', '.join(ENGINES)}")
@@ -95,6 +109,8 @@ def write_configuration(
 ) -> Emitted:
     """The plan in the dialect of `engine`; remarks in front say `first`, then what the dialect cannot express."""
     module = dialect(engine_name(engine))
+    if version is not None:
+        check_version(engine, version)
     release = version or module.NEWEST
     check_plan(plan)
     newer = None if version is None else newer_note(module.ENGINE, version)
@@ -103,6 +119,9 @@ def write_configuration(
         text = remarks([f"{module.ENGINE} {release}, written by specplan", *before,
                         "plain decoding is the recommendation: start the server without any speculative setting"])
         return Emitted(text, before, plan)
+    if module.OLDEST is not None and not at_least(release, module.OLDEST):
+        raise InputError(f"{module.ENGINE} {release}: the settings that specplan writes are there since "
+                         f"{module.OLDEST}; name that release or a later one, or none for the newest known")
     said, lost = module.expressible(plan, release)
     notes = (*before, *lost)
     text = module.write(said, release)

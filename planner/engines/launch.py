@@ -155,6 +155,15 @@ def scalar(text: Text) -> Any:
     return value
 
 
+def is_version(text: str) -> bool:
+    """True for what can name a release: 0.24.0, v0.24.0.post1, 1.4.0rc4, 0.19.0+cu130, a build b10472.
+
+    >>> is_version("0.24.0rc1"), is_version("b10472"), is_version("main"), is_version("banana")
+    (True, True, False, False)
+    """
+    return re.fullmatch(r"[vb]?[0-9]+(\.[0-9]+)*([-+._]?[a-z]+[-._]?[0-9]*|[-+._][0-9]+)*", text, re.I) is not None
+
+
 def at_least(version: str | None, wanted: str) -> bool:
     """True if a release is `wanted` or newer; a version that is not known counts as the newest."""
     if version is None:

@@ -126,15 +126,21 @@ def per_rank(plan: DraftPlan, reason: str, notes: list[Note]) -> DraftPlan:
     """The plan of a server whose limits count the sequences of one of the data-parallel groups; no schedule there."""
     if plan.dp_attention == 1:
         return plan
-    if plan.schedule:
-        notes.append(Note("schedule", f"the schedule {in_words(plan.schedule)} is lost: {reason}; {plan.draft_len} is "
-                                      "used throughout"))
+    plan = without_schedule(plan, reason, notes)
     largest = plan.max_batch
     if largest is not None:
         each = -(-largest // plan.dp_attention)
         notes.append(Note("max_batch", f"batches count the sequences of one group: {each} of {largest} in all"))
         largest = each * plan.dp_attention
-    return replace(plan, schedule=None, max_batch=largest)
+    return replace(plan, max_batch=largest)
+
+
+def without_schedule(plan: DraftPlan, reason: str, notes: list[Note]) -> DraftPlan:
+    """The plan with its longest draft length throughout, and why."""
+    if plan.schedule:
+        notes.append(Note("schedule", f"the schedule {in_words(plan.schedule)} is lost: {reason}; {plan.draft_len} is "
+                                      "used throughout"))
+    return replace(plan, schedule=None)
 
 
 def fitted(schedule: tuple[Tier, ...], max_batch: int) -> tuple[Tier, ...]:

@@ -73,7 +73,7 @@ def _unknown(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001
     prefixes = {"sglang": ("--speculative-",), "lmdeploy": ("--speculative-",), "llama_cpp": ("--spec-",),
                 "onnxruntime_genai": ("speculative.",), "aiconfigurator": ()}.get(launch.engine, (SPEC,))
     for name, setting in launch.settings.items():
-        if launch.engine == "vllm" and name in known:
+        if name in known:
             yield from _too_new(launch, setting)
         if not name.startswith(prefixes) or name in known or (launch.engine, name) in RENAMED or HOLE in name:
             continue
@@ -93,9 +93,11 @@ def _since(near: str) -> str:
 
 def _too_new(launch: Launch, setting: Setting) -> Iterator[Hit]:
     short = setting.name.removeprefix(SPEC)
-    since = vllm.NOT_BEFORE.get(short)
+    named, not_before = {"vllm": ("vLLM", vllm.NOT_BEFORE), "sglang": ("SGLang", sglang.NOT_BEFORE)}.get(
+        launch.engine, (launch.engine, {}))
+    since = not_before.get(short)
     if since is not None and not at_least(launch.version, since):
-        yield at_name(setting, f"vLLM {launch.version} does not have '{short}' yet: it is there since {since}")
+        yield at_name(setting, f"{named} {launch.version} does not have '{short}' yet: it is there since {since}")
 
 
 def _templated(launch: Launch, context: Context) -> Iterator[Hit]:  # noqa: ARG001

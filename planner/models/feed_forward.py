@@ -70,9 +70,9 @@ def _dense(fields: Fields) -> DenseFfn:
 
 def _moe(fields: Fields) -> MoeFfn:
     experts, top_k = fields.size("experts"), fields.size("top_k")
-    if top_k > experts:
+    if top_k > experts and fields.raw("experts") == experts:     # else the number of experts is the fault
         fields.fault(fields.key("top_k"), f"{top_k} experts per token of {experts} experts")
-        top_k = experts
+    top_k = min(top_k, experts)
     role = "expert_intermediate" if fields.has("expert_intermediate") else "intermediate"
     width = fields.size(role)
     latent = fields.optional_size("expert_hidden")

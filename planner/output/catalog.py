@@ -22,7 +22,8 @@ _APART = frozenset({
 def curve_overview(curves: Sequence[Mapping[str, Any]]) -> str:
     """One line per mechanism and target: how many curves, the range of AL at their largest D, kinds of text."""
     rows = []
-    for (mechanism, target), found in _groups(curves).items():
+    for (mechanism, _), found in _groups(curves).items():
+        target = min(curve["target"] for curve in found)
         lengths = [curve["acceptance_length"] for curve in found]
         domains = sorted({curve["domain"] for curve in found})
         rows.append({
@@ -40,7 +41,8 @@ def curve_list(curves: Sequence[Mapping[str, Any]]) -> str:
     lens = [ranges(curve["draft_lens"]) for curve in curves]
     wide, text = max(map(len, lens)), max(len(curve["domain"]) for curve in curves)
     lines = []
-    for (mechanism, target), found in _groups(curves).items():
+    for (mechanism, _), found in _groups(curves).items():
+        target = min(curve["target"] for curve in found)    # capitals come first: Kimi-K3, not kimi-k3
         lines += ["", f"{mechanism} for {target}"]
         for curve in found:
             start = (f"  AL {curve['acceptance_length']:5.2f}  D {ranges(curve['draft_lens']):<{wide}}  "
@@ -76,7 +78,8 @@ def gpu_overview(facts: Mapping[str, Any]) -> str:
             parts.append(f"{family}\n{table_of_rows(list(_kernel_lines(entries)))}")
     designs = ", ".join(facts["attention_designs"])
     parts += [
-        _wrapped(f"attention kernels that can be asked for (attention_kernel): {designs}"),
+        _wrapped(f"attention kernels that can be asked for (attention_kernel): {designs}" if designs else
+                 "no attention kernel that can be asked for is known to run on this device"),
         _wrapped("% error: mean / 90th percentile of the worst fit, on rows that no fit saw. --kernel ID prints a "
                  "kernel with its parameters and source, --all everything."),
     ]
@@ -133,7 +136,7 @@ def _values(key: str, values: Sequence[Any]) -> str:
 def _groups(curves: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for curve in sorted(curves, key=lambda curve: (curve["mechanism"], str(curve["target"]).lower())):
-        found.setdefault((curve["mechanism"], curve["target"]), []).append(curve)
+        found.setdefault((curve["mechanism"], str(curve["target"]).lower()), []).append(curve)
     return found
 
 

@@ -27,7 +27,7 @@ def draw(kind: str, plan: Plan, file: Path | None) -> None:
     """Draw `kind`; a plan that lacks what the picture shows is said to lack it."""
     facts = FACTS[kind](plan)
     if facts is None:
-        raise SpecplanError(f"nothing to draw: a {kind} picture needs a drafter with known acceptance")
+        raise SpecplanError(f"nothing to draw: the picture {kind} needs a drafter with known acceptance")
     if file is None:
         from specplan.planner.output import terminal  # noqa: PLC0415 - one of the two
 

@@ -25,7 +25,7 @@ def print_load(load: LoadAnswer, out: Console) -> None:
     if load.slo is None or load.slo.met:
         run = load.choice
         name = escape(label_of(run)).replace(" D =", " with D =")
-        where = f"under this load, at most {run.max_batch} sequences on {run.tp} GPUs"
+        where = f"under this load, at most {run.max_batch} sequences on {run.tp} GPU" + ("s" if run.tp > 1 else "")
         if run.drafter is None and load.unknown:
             out.print(f"[bold]Acceptance unknown[/]: no recommendation; without speculation {where}")
         else:

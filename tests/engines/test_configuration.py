@@ -152,6 +152,38 @@ def test_sglang_triple_is_consistent_and_the_adaptive_file_is_by_lowest_batch() 
     assert adaptive == {"1": {"candidate_steps": [3]}, "9": {"candidate_steps": [1]}, "65": {"candidate_steps": [0]}}
 
 
+@pytest.mark.parametrize(("engine", "old", "new", "key"), [
+    ("vllm", "0.8.5", "0.22.0", "num_speculative_tokens_per_batch_size"),
+    ("vllm", "0.21.1", "0.24.0", "num_speculative_tokens_per_batch_size"),
+    ("sglang", "0.4.1", "0.5.10", "--speculative-adaptive"),
+])
+def test_a_release_before_schedules_gets_one_length_and_says_so(engine: str, old: str, new: str, key: str) -> None:
+    """The release is that of the check rules: what the check refuses there is not written."""
+    written = write_configuration(EAGLE3, engine, old)
+    settings = "".join(line for line in written.text.splitlines(keepends=True) if not line.startswith("#"))
+    assert key not in settings
+    assert written.plan.schedule is None
+    (said,) = [note.message for note in written.notes if note.code == "schedule"]
+    assert f"{old} does not have {key} yet, which is there since" in said
+    assert "3 is used throughout" in said
+    assert key in write_configuration(EAGLE3, engine, new).text
+
+
+@pytest.mark.parametrize(("engine", "old", "first"), [
+    ("tensorrt_llm", "0.17", "1.2"), ("llama_cpp", "b4000", "b9235"), ("vllm", "0.6.3", "0.8.3")])
+def test_a_release_before_the_known_settings_is_refused(engine: str, old: str, first: str) -> None:
+    plan = replace(EAGLE3, schedule=None)
+    with pytest.raises(InputError, match=f"{engine} {old}: the settings that specplan writes are there since {first}"):
+        write_configuration(plan, engine, old)
+    assert write_configuration(plan, engine, first).text
+
+
+@pytest.mark.parametrize("version", ["banana", "main", "latest", "x", "\uff10.\uff12\uff14.\uff10", "0.24.0 ", "-1"])
+def test_what_is_no_version_is_refused(version: str) -> None:
+    with pytest.raises(InputError, match=r"is not a version of vllm: give a release such as 0\.33\.0"):
+        write_configuration(EAGLE3, "vllm", version)
+
+
 def test_trtllm_schedule_has_the_meaning_of_the_release() -> None:
     """Lowest batch of a tier before pull request 10860, highest batch after it."""
     newest = yaml.safe_load(emit(EAGLE3, "tensorrt_llm"))["speculative_config"]["draft_len_schedule"]

@@ -185,3 +185,66 @@ def test_a_kernel_that_no_design_describes_is_named(tmp_path: Path) -> None:
         fit_measurements(write(tmp_path / "m.jsonl", points))
 
 
+
+
+def lines_of(path: Path, **changes: object) -> Path:
+    """The file with changes to every point."""
+    head, *points = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *(json.dumps({**json.loads(line), **changes}) for line in points)]))
+    return path
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"shape": {"rows": -1, "n": 64, "k": 64}}, "shape: rows is -1, which no gemm has"),
+    ({"shape": {"rows": 8, "n": 64, "k": 0}}, "shape: k is 0, which no gemm has"),
+    ({"dtypes": {"weight": "\u00e9"}}, "dtypes: unknown dtype '\u00e9'; there are fp32"),
+    ({"dtypes": {"weight": "bf-16"}}, "did you mean 'bf16'"),
+])
+def test_a_file_of_which_no_line_can_be_used_says_why_by_line(
+    changes: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    file = lines_of(write(tmp_path / "m.jsonl", gemm_points()), **changes)
+    with pytest.raises(InputError) as caught:
+        fit_measurements(file, base="h200-sxm")
+    assert said in str(caught.value)
+    assert "m.jsonl:2: " in str(caught.value)
+
+
+def test_a_line_nested_without_end_is_left_out(tmp_path: Path) -> None:
+    file = write(tmp_path / "m.jsonl", gemm_points())
+    file.write_text(file.read_text(encoding="utf-8") + "\n" + "[" * 100_000)
+    (fault,) = fit_measurements(file).faults
+    assert "nested too deeply" in str(fault)
+
+
+@pytest.mark.parametrize(("factor", "unit"), [
+    (1e3, "milliseconds"), (1e6, "microseconds"), (1e300, "another unit")])
+def test_times_in_another_unit_are_refused(factor: float, unit: str, tmp_path: Path) -> None:
+    points = [dataclasses.replace(item, samples_s=tuple(factor * second for second in item.samples_s))
+              for item in gemm_points()]
+    with pytest.raises(InputError, match=f"seconds are wanted, these may be .*{unit}"):
+        fit_measurements(write(tmp_path / "m.jsonl", points))
+
+
+CPU_BOX = Environment(device="cpu", device_name="Xeon", memory_bytes=64_000_000_000, cache_bytes=30_000_000,
+                      torch="2.13.0", threads=4, started="2026-11-29T12:00:00Z")
+
+
+def cpu_points(factor: float = 1.0) -> list[Measurement]:
+    shapes = itertools.product((1, 4, 16, 64, 256), (1024, 4096), (512, 2048, 8192))
+    return [point(cases.gemm(rows=m, n=n, k=k, dtype="fp32"), "torch-linear",
+                  factor * (1e-5 + max(4 * n * k / 2e10, 2 * m * n * k / 2e11)), CPU_BOX) for m, n, k in shapes]
+
+
+def test_a_sweep_of_a_cpu_is_its_own_base(tmp_path: Path) -> None:
+    report = fit_measurements(write(tmp_path / "m.jsonl", cpu_points(), CPU_BOX))
+    assert report.profile.hardware.arch == "cpu"
+    with pytest.raises(InputError, match="these may be microseconds"):
+        fit_measurements(write(tmp_path / "us.jsonl", cpu_points(1e6), CPU_BOX))
+
+
+def test_an_unknown_gpu_is_asked_for_its_base(tmp_path: Path) -> None:
+    unknown = dataclasses.replace(H200, device_name="NVIDIA X9")
+    points = [dataclasses.replace(item, environment=environment_id(unknown)) for item in gemm_points()]
+    with pytest.raises(InputError, match=r"'NVIDIA X9', which no shipped profile describes: name the .* with --base"):
+        fit_measurements(write(tmp_path / "m.jsonl", points, unknown))

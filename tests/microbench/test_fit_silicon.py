@@ -12,7 +12,7 @@ import pytest
 
 from specplan.microbench.fit_profile import fit_silicon
 from specplan.microbench.fit_rows import Slice
-from specplan.microbench.silicon import MIN_ROWS, read_silicon, tables_root
+from specplan.microbench.silicon import MIN_ROWS, SYSTEMS, read_silicon, tables_root
 from specplan.planner.kernels.profile import PROFILES
 from specplan.planner.messages import InputError, MissingError
 
@@ -106,6 +106,47 @@ def test_two_devices_in_one_table_are_refused_and_both_named(tmp_path: Path) -> 
     write(tmp_path, GEMM, "0.24.0", "gemm_perf.parquet", columns)
     with pytest.raises(InputError, match="two devices mixed: NVIDIA H100 and NVIDIA H200"):
         read_gemm(tmp_path)
+
+
+@needs_pyarrow
+def test_rows_of_another_gpu_than_the_system_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, GEMM, "0.24.0", "gemm_perf.parquet", {**gemm_columns(), "device": ["NVIDIA B200"] * 2 * MIN_ROWS})
+    with pytest.raises(InputError, match=r"gemm_perf\.parquet: rows of 'NVIDIA B200' in a table of the H200"):
+        read_gemm(tmp_path)
+
+
+@needs_wheel
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_shipped_tables_are_of_their_systems(system: str) -> None:
+    assert read_silicon(system, "trtllm" if system == "a100-80-sxm" else "vllm")
+
+
+@needs_pyarrow
+@pytest.mark.parametrize(("column", "values", "said"), [
+    ("latency", ["fast"] * 32, r"column latency holds string, not numbers"),
+    ("k", ["4096"] * 32, r"column k holds string, not numbers"),
+    ("device", [None] * 32, r"column device holds null, not text"),
+    ("device", ["NVIDIA H200"] * 31 + [None], r"column device: 1 of 32 values are missing"),
+    ("m", [1] * 31 + [-4], r"column m, row 32: a count is 1 or more, not -4"),
+    ("m", [None] + [1] * 31, r"column m: 1 of 32 values are missing"),
+])
+def test_values_that_no_shape_has_are_named_with_column_and_file(
+    column: str, values: list[Any], said: str, tmp_path: Path
+) -> None:
+    write(tmp_path, GEMM, "0.24.0", "gemm_perf.parquet", {**gemm_columns(), column: values})
+    with pytest.raises(InputError, match=r"gemm_perf\.parquet: " + said):
+        read_gemm(tmp_path)
+
+
+@needs_pyarrow
+def test_tables_of_which_nothing_can_be_fitted_make_no_profile(tmp_path: Path) -> None:
+    write(tmp_path, GEMM, "0.24.0", "gemm_perf.parquet", {**gemm_columns(), "m": [1] * 32, "k": list(range(1, 33))})
+    with pytest.raises(InputError, match=r"(?s)h200-sxm: nothing fitted of vllm.*gemm vllm 0\.24\.0 linear"):
+        fit_silicon("h200-sxm", "vllm", root=tmp_path, out=tmp_path / "p.yaml")
+    assert not (tmp_path / "p.yaml").exists()
+    (tmp_path / "empty" / "h200_sxm").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"h200-sxm: nothing fitted: no table has rows enough"):
+        fit_silicon("h200-sxm", root=tmp_path / "empty")
 
 
 @needs_pyarrow

@@ -130,3 +130,13 @@ def test_what_cannot_be_built_is_refused(profile: Path, drafter: str, dtype: str
     pytest.importorskip("torch", reason="needs torch (extra gpu)")
     with pytest.raises(InputError, match=said):
         validate_step.validate_step(config(profile, drafter, dtype), device="cpu", threads=1)
+
+
+def test_a_batch_that_does_not_fit_and_a_drafter_that_is_not_there_are_named(profile: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch (extra gpu)")
+    path = config(profile)
+    with pytest.raises(InputError, match="none is called 'eagle4'; there are eagle3; did you mean 'eagle3'"):
+        validate_step.validate_step(path, device="cpu", threads=1, drafter="eagle4")
+    path.write_text(path.read_text().replace("batch: [2]", "batch: [2, 300000000]"))
+    with pytest.raises(InputError, match=r"batch 300000000, context_tokens 64: does not fit: .* take [\d.e+]+ GB"):
+        validate_step.validate_step(path, device="cpu", threads=1)

@@ -16,6 +16,7 @@ from specplan.planner.messages import InputError, Note
 
 ENGINE = "aiconfigurator"
 NEWEST = "0.12.0"
+OLDEST = None
 IMAGE = r"aiconfigurator"
 MARKERS = ("nextn",)
 KEYS = ("nextn", "nextn_accepted")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ENGINE = "llama_cpp"
 NEWEST = "b10472"      # newest build that a public report names with these flags (qwen38-mtp sweeps, August 2026)
 IMAGE = r"(?:^|/)llama\.cpp(?::[a-z]+(?:-[a-z0-9]+)*?(?:-(?P<version>b\d+))?|[@]|$)"
+OLDEST = "b9235"        # --spec-draft-* and --spec-type draft-* (pull requests 22397 and 22964, May 2026)
 MARKERS = ("--spec-type", "--spec-draft", "-md", "--model-draft", "--draft", "LLAMA_ARG_SPEC", "LLAMA_ARG_DRAFT")
 PROGRAMS = ("llama-server", "llama-cli", "llama-speculative", "llama-speculative-simple", "llama-bench")
 

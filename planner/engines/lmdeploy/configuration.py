@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ENGINE = "lmdeploy"
 NEWEST = "0.18.0"
+OLDEST = None
 IMAGE = r"(?:^|/)lmdeploy(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("lmdeploy",)
 FLAGS = frozenset({"--speculative-algorithm", "--speculative-draft-model", "--speculative-num-draft-tokens",

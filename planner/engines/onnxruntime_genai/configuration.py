@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENGINE = "onnxruntime_genai"
 NEWEST = "0.18.0"
+OLDEST = None
 IMAGE = r"onnxruntime-genai"
 MARKERS = ("max_draft_tokens", "num_draft_tokens", "ngram_size")
 KEYS = ("max_draft_tokens", "ngram_size", "ngram_chained_lookup", "min_adaptive_k", "cooldown")

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specplan.planner.decide.tier import Tier
-from specplan.planner.engines.launch import Launch, Setting, put_mapping, words_to_settings
+from specplan.planner.engines.launch import Launch, Setting, at_least, put_mapping, words_to_settings
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, fitted, format_notes, in_words, online_note
+from specplan.planner.engines.plan import DraftPlan, fitted, format_notes, in_words, online_note, without_schedule
 from specplan.planner.engines.snippet import command, heredoc
 from specplan.planner.messages import InputError, Note
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ENGINE = "sglang"
 NEWEST = "0.5.23"
+OLDEST = None
 IMAGE = r"(?:^|/)sglang(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("--speculative-algorithm", "--speculative_algorithm", "--speculative-num-steps", "--speculative-eagle-topk")
 WITHOUT_DP_ATTENTION = frozenset({"STANDALONE", "NGRAM", "DFLASH"})
@@ -59,6 +60,10 @@ FLAGS = frozenset({
         "ngram-external-corpus-path", "ngram-external-sam-budget", "ngram-external-corpus-max-tokens",
     )
 })
+NOT_BEFORE = {      # flags that older releases refuse
+    "--speculative-adaptive": "0.5.10",     # sglang#21599, April 2026; 0.5.9 is of February 2026
+    "--speculative-adaptive-config": "0.5.10",
+}
 REMOVED = {     # flags of releases before 0.5.23, which has none of them: successor, and what else there is to know
     "--speculative-dflash-draft-window-size": ("--speculative-draft-window-size", ""),
     "--speculative-ngram-branch-length": ("--speculative-ngram-max-trie-depth", ""),
@@ -174,10 +179,14 @@ def plan_of(launch: Launch) -> DraftPlan:
 
 def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:
     """The part of a plan that the dialect carries, and what is lost, in words."""
+    notes: list[Note] = []
+    since = NOT_BEFORE["--speculative-adaptive"]
+    if not at_least(version, since):
+        plan = without_schedule(plan, f"SGLang {version} does not have --speculative-adaptive yet, which is there "
+                                      f"since {since}", notes)
     if plan.mechanism not in _ALGORITHM:
         raise InputError(f"SGLang {version} has no drafter of the kind '{plan.mechanism}'; "
                          "it knows " + ", ".join(_ALGORITHM))
-    notes: list[Note] = []
     lost: dict[str, Any] = {"min_acceptance_rate": None, "acceptance_length": None, "drafter_tp": None}
     if plan.dp_attention > 1 and _ALGORITHM[plan.mechanism] in WITHOUT_DP_ATTENTION:
         notes.append(Note("dp_attention", f"SGLang refuses {_ALGORITHM[plan.mechanism]} under DP attention: the "

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ENGINE = "tensorrt_llm"
 NEWEST = "1.4.0rc4"
+OLDEST = "1.2"          # draft_len_schedule (pull request 8194, October 2025) and max_draft_len of every decoding_type
 UPPER_BOUNDS_SINCE = "1.3"      # draft_len_schedule: keys are highest batches from here on
 IMAGE = r"(?:^|/)tensorrt-llm/[a-z-]+(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("speculative_config", "decoding_type")

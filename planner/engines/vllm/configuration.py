@@ -16,6 +16,7 @@ from specplan.planner.engines.launch import (
     SPEC,
     Launch,
     Setting,
+    at_least,
     expand,
     first_positional,
     put_mapping,
@@ -23,7 +24,7 @@ from specplan.planner.engines.launch import (
     words_to_settings,
 )
 from specplan.planner.engines.located import Node, Text
-from specplan.planner.engines.plan import DraftPlan, format_notes, online_note, per_rank
+from specplan.planner.engines.plan import DraftPlan, format_notes, online_note, per_rank, without_schedule
 from specplan.planner.engines.snippet import command
 from specplan.planner.messages import InputError, Note
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ENGINE = "vllm"
 NEWEST = "0.33.0"
+OLDEST = "0.8.3"        # --speculative-config takes all keys (vllm#13850, March 2025)
 IMAGE = r"(?:^|/)vllm(?:-openai)?(?:[-_][a-z0-9]+)*(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("--speculative-config", "--speculative_config", "--spec-method", "--spec-tokens", "-sc")
 
@@ -180,9 +182,13 @@ def plan_of(launch: Launch) -> DraftPlan:
     )
 
 
-def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:     # noqa: ARG001
+def expressible(plan: DraftPlan, version: str) -> tuple[DraftPlan, tuple[Note, ...]]:
     """The part of a plan that the dialect carries, and what is lost, in words."""
     notes: list[Note] = []
+    since = NOT_BEFORE["num_speculative_tokens_per_batch_size"]
+    if not at_least(version, since):
+        plan = without_schedule(plan, f"vLLM {version} does not have num_speculative_tokens_per_batch_size yet, which "
+                                      f"is there since {since}", notes)
     plan = per_rank(plan, "vLLM switches it off under data parallelism", notes)
     if plan.dp_attention > 1 and plan.drafter_tp not in {None, 1}:      # the drafter lies in one group, as the target
         if plan.drafter_tp != plan.tp:
