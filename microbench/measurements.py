@@ -37,6 +37,7 @@ SHAPE_KEYS: Mapping[str, tuple[str, ...]] = {
                    "vocab"),
 }
 
+LARGEST = 10**15        # of any size: beyond what a device holds or moves
 FROM_ZERO = ("context_tokens",)     # every other size of a shape is 1 or more
 DTYPES = tuple(dict.fromkeys((*BYTES_PER_WEIGHT, *BYTES_PER_KV)))
 
@@ -262,8 +263,12 @@ def _check_point(point: Measurement) -> None:
     missing = [key for key in SHAPE_KEYS[point.op] if key not in point.shape]
     if missing:
         raise ValueError(f"shape: {point.op} lacks {', '.join(missing)}")
-    if wrong := [name for name in SHAPE_KEYS[point.op] if point.shape[name] < (0 if name in FROM_ZERO else 1)]:
-        raise ValueError(f"shape: {wrong[0]} is {point.shape[wrong[0]]}, which no {point.op} has")
+    if wrong := [name for name in SHAPE_KEYS[point.op]
+                 if not (0 if name in FROM_ZERO else 1) <= point.shape[name] <= LARGEST]:
+        found = point.shape[wrong[0]]
+        raise ValueError(f"shape: {wrong[0]} is {found if found <= LARGEST else 'above 1e15'}, which no {point.op} has")
+    if not (0 <= point.flop < float("inf") and 0 <= point.bytes < float("inf")):
+        raise ValueError("flop, bytes: work that is not a number of at least 0")
     if wrong := [kind for kind in point.dtypes.values() if kind not in DTYPES]:
         hint = nearest(wrong[0], DTYPES) or f"; there are {', '.join(DTYPES)}"
         raise ValueError(f"dtypes: unknown dtype '{wrong[0]}'{hint}")

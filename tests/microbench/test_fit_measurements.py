@@ -197,6 +197,8 @@ def lines_of(path: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(("changes", "said"), [
     ({"shape": {"rows": -1, "n": 64, "k": 64}}, "shape: rows is -1, which no gemm has"),
     ({"shape": {"rows": 8, "n": 64, "k": 0}}, "shape: k is 0, which no gemm has"),
+    ({"shape": {"rows": 10**400, "n": 64, "k": 64}}, "shape: rows is above 1e15, which no gemm has"),
+    ({"flop": float("nan")}, "flop, bytes: work that is not a number"),
     ({"dtypes": {"weight": "\u00e9"}}, "dtypes: unknown dtype '\u00e9'; there are fp32"),
     ({"dtypes": {"weight": "bf-16"}}, "did you mean 'bf16'"),
 ])

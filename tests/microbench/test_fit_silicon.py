@@ -116,6 +116,7 @@ def test_rows_of_another_gpu_than_the_system_are_refused(tmp_path: Path) -> None
 
 
 @needs_wheel
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_shipped_tables_are_of_their_systems(system: str) -> None:
     assert read_silicon(system, "trtllm" if system == "a100-80-sxm" else "vllm")

@@ -34,7 +34,7 @@ def test_the_overview_of_curves_counts_them_all(curves: Sequence[dict[str, Any]]
     assert widest(text) <= 100
     head, *lines = text.split("\n\n")[0].splitlines()
     assert sum(int(line[head.index("target"):head.index("AL")].split()[-1]) for line in lines) == len(curves)
-    assert len(lines) == len({(curve["mechanism"], curve["target"]) for curve in curves})
+    assert len(lines) == len({(curve["mechanism"], curve["target"].lower()) for curve in curves})
 
 
 @pytest.mark.parametrize("options", [["--all"], ["--mechanism", "eagle3"], ["--domain", "coding"]])

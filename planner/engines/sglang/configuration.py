@@ -61,7 +61,7 @@ FLAGS = frozenset({
     )
 })
 NOT_BEFORE = {      # flags that older releases refuse
-    "--speculative-adaptive": "0.5.10",     # sglang#21599, April 2026; 0.5.9 is of February 2026
+    "--speculative-adaptive": "0.5.10",     # sglang#21599, merged by 20 April 2026 (release: weak)
     "--speculative-adaptive-config": "0.5.10",
 }
 REMOVED = {     # flags of releases before 0.5.23, which has none of them: successor, and what else there is to know

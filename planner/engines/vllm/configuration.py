@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ENGINE = "vllm"
 NEWEST = "0.33.0"
-OLDEST = "0.8.3"        # --speculative-config takes all keys (vllm#13850, March 2025)
+OLDEST = "0.8.3"        # about where --speculative-config replaced single flags (spring 2025; weak)
 IMAGE = r"(?:^|/)vllm(?:-openai)?(?:[-_][a-z0-9]+)*(?::v?(?P<version>\d+\.\d+\S*)|[:@]|$)"
 MARKERS = ("--speculative-config", "--speculative_config", "--spec-method", "--spec-tokens", "-sc")
 
