@@ -118,3 +118,9 @@ class LoadAnswer:
         """What to run: the option that meets the target, or comes nearest to it; without a target the best way."""
         found = None if self.slo is None else self.slo.choice or self.slo.nearest
         return found or self.rows[0]
+
+    @property
+    def listed(self) -> tuple[LoadRow, ...]:
+        """The rows with the choice first, each once."""
+        found = None if self.slo is None else self.slo.choice
+        return self.rows if found is None else (found, *(row for row in self.rows if row != found))

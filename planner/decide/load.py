@@ -16,7 +16,8 @@ it than behind it. Arrivals that add sequences also stop decoding, so n is sprea
     dispersion = 1 + phi^1.5 / ((1 - phi) (1 + c^2)),   c: standard deviation / mean of output lengths
 
 (linear noise gives 1 / (1 - phi)^2 for equal lengths and slow batches, 1 for no prefill; the simulation decided the
-power). Beyond the full batch requests wait for a slot, and the chain goes on at the rate of a full batch.
+power), and tilted until as many requests finish as come. Beyond the full batch requests wait for a slot, and the chain
+goes on at the rate of a full batch.
 
 Ignored: preemption, growth of the context while a request runs (its mean stands for it). `simulate` checks the rest.
 """
@@ -32,6 +33,8 @@ from specplan.planner.decide.busy_steps import EDGE, BusySteps, burst_s, forgott
 from specplan.planner.decide.per_token import tpot_quantile
 from specplan.planner.decide.value import others_prefill_s
 from specplan.planner.fact import fact
+
+NEWTON_STEPS, BALANCED, LARGEST_TILT = 30, 1e-9, 8.0     # flow balance: relative, and the bracket
 
 
 @fact
@@ -213,10 +216,35 @@ def occupancy(replica: Replica, request_rate: Array) -> tuple[Array, Array]:
     finish = batch * decode / (replica.steps * step + burst)
     dispersion = _dispersion(replica, rate)
     logs = np.concatenate([np.zeros_like(rate), np.cumsum(np.log(rate) - np.log(finish), axis=1)], axis=1) / dispersion
-    share = np.exp(logs - logs.max(axis=1, keepdims=True))
     last = finish[:, -1]
-    share[:, -1] /= 1.0 - np.minimum(request_rate / last, EDGE) ** (1.0 / dispersion[:, 0])
-    return share / share.sum(axis=1, keepdims=True), last
+    rho = np.minimum(request_rate / last, EDGE) ** (1.0 / dispersion[:, 0])
+    finish = np.concatenate([np.zeros_like(rate), finish], axis=1)
+    return _balanced(logs, rho, finish, request_rate), last
+
+
+def _balanced(logs: Array, rho: Array, finish: Array, rate: Array) -> Array:
+    """Shares exp(logs + tilt*n), the last with its tail, at the tilt at which as many requests finish as come.
+
+    Without dispersion the tilt is 0. Newton's method, halving where it leaves the bracket.
+    """
+    count = np.arange(logs.shape[1])
+    low, high, tilt = np.full(rho.shape, -LARGEST_TILT), -np.log(rho), np.zeros_like(rho)
+    for _ in range(NEWTON_STEPS):
+        share = logs + tilt[:, None] * count
+        share = np.exp(share - share.max(axis=1, keepdims=True))
+        tail = rho * np.exp(tilt)
+        share[:, -1] /= 1.0 - tail
+        share /= share.sum(axis=1, keepdims=True)
+        flow = share * finish
+        missing = rate - flow.sum(axis=1)
+        if np.all(np.abs(missing) <= BALANCED * rate):
+            break
+        low, high = np.where(missing > 0.0, tilt, low), np.where(missing > 0.0, high, tilt)
+        waiting = tail / (1.0 - tail)
+        slope = flow @ count + flow[:, -1] * waiting - flow.sum(axis=1) * (share @ count + share[:, -1] * waiting)
+        newton = tilt + missing / np.maximum(slope, 1e-300)
+        tilt = np.where((newton > low) & (newton < high), newton, (low + high) / 2.0)
+    return share
 
 
 def _dispersion(replica: Replica, rate: Array) -> Array:

@@ -57,11 +57,8 @@ def _table(load: LoadAnswer, out: Console) -> Table:
     names += [] if load.slo is None else ["target"]
     leaving = ("slots", f"gap {top}", "answer s", "/GPU", f"TTFT {top}", "cost/M", f"TPOT {top}", "TTFT ms",
                "tok/s/user")
-    rows = list(load.rows)
-    if load.slo is not None and load.slo.choice is not None:
-        rows = [load.slo.choice, *(row for row in rows if row != load.slo.choice)]
     lines = []
-    for row in rows:
+    for row in load.listed:
         cells = [escape(label_of(row)), *_figures(row, load)]
         if load.slo is not None:
             cells.append("met" if row.meets_target else f"no: {row.binds}")

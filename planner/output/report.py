@@ -163,7 +163,7 @@ def _load(load: LoadAnswer) -> str:
             f"TTFT {top} ms", "tokens/s/user", "tokens/s/GPU"]
     head += [] if load.price_per_gpu_hour is None else ["cost per million tokens"]
     rows = []
-    for row in ([load.slo.choice] if load.slo is not None and load.slo.choice is not None else []) + list(load.rows):
+    for row in load.listed:
         cells: list[Any] = [
             label_of(row), row.max_batch, f"{row.saturation_rate:.2f}", ms(row.tpot_s), ms(row.tpot_top_s),
             ms(row.step_gap_top_s), _endless(row.ttft_s), _endless(row.ttft_top_s), f"{row.tokens_per_s_per_user:.0f}",

@@ -11,7 +11,12 @@ from typer.testing import CliRunner
 
 from specplan.cli import app
 from specplan.planner.answer import recommend
+from specplan.planner.answer.load_answer import row_of
 from specplan.planner.answer.load_types import LoadAnswer
+from specplan.planner.answer.resolve import resolve
+from specplan.planner.answer.ways import ways_of
+from specplan.planner.config.load import load_config
+from specplan.planner.decide.slo import tpot_limit
 from specplan.planner.messages import InputError, SpecplanError
 
 VECTOR = {"per_position": [0.75, 0.5, 0.3]}
@@ -196,6 +201,115 @@ def test_bad_loads(workload: dict[str, Any], wanted: str) -> None:
     assert wanted in str(error.value)
 
 
+SHORT = {"gpu": "h100-sxm", "dtypes": {"weights": "fp8"}}
+MOE = {
+    "target": "qwen3-30b-a3b", "gpu": "l40s", "parallel": {"tp": 1}, "dtypes": {"weights": "fp8"}, "engine": "sglang",
+}
+
+
+@pytest.mark.parametrize(("rate", "input_tokens", "output_tokens"), [(3.8, 4000, 20), (29.5, 10, 10)])
+def test_a_target_is_met_only_where_the_row_says_so(
+    tmp_path: Path, rate: float, input_tokens: int, output_tokens: int
+) -> None:
+    workload = {"input_tokens": input_tokens, "output_tokens": output_tokens, "request_rate": rate}
+    asked = config(workload | {"slo": {"tpot_ms": 25}}, **SHORT)
+    (tmp_path / "cfg.yaml").write_text(json.dumps(asked), encoding="utf-8")
+    result = CliRunner().invoke(app, ["recommend", "-m", str(tmp_path / "cfg.yaml"), "--json"])
+    assert result.exit_code == 1
+    load = json.loads(result.stdout)["load"]
+    assert (load["slo"]["met"], load["slo"]["choice"], load["slo"]["binds"]) == (False, None, "tpot")
+    for row in (load["slo"]["nearest"], *load["rows"]):
+        assert not row["meets_target"]
+        assert row["tpot_p50_s"] <= row["tpot_top_s"]
+        assert row["tpot_top_s"] >= row["tpot_s"]
+
+
+@pytest.mark.parametrize("tpot_ms", [18.0, 25.0, 40.0])
+@pytest.mark.parametrize("users", [8, 32])
+def test_every_count_of_sequences_is_weighed_for_users(users: int, tpot_ms: float) -> None:
+    workload = {"concurrency": users, "input_tokens": 2000, "output_tokens": 500, "slo": {"tpot_ms": tpot_ms}}
+    asked = config(workload, **MOE)
+    question = resolve(load_config(asked))
+    assert question.load is not None
+    rows = [
+        row_of(way.with_slots(slots), question.load)
+        for way in ways_of(question, question.load) for slots in range(1, way.replica.max_batch + 1)
+    ]
+    most = max(row.request_rate for row in rows if row.meets_target)
+    found = recommend(asked).load
+    assert found is not None
+    assert found.slo is not None
+    assert found.slo.choice is not None
+    assert found.slo.choice.meets_target
+    assert found.slo.choice.request_rate >= most / 1.01
+
+
+@pytest.mark.parametrize("tpot_ms", [30.0, 40.0])
+def test_every_count_of_sequences_is_weighed_for_a_rate_and_ties_carry_most(tpot_ms: float) -> None:
+    workload = {"request_rate": 2.0, "output_tokens": 800, "slo": {"tpot_ms": tpot_ms, "tp": [2, 4, 8]}}
+    asked = config(workload, gpu="h100-sxm")
+    question = resolve(load_config(asked))
+    load = recommend(asked).load
+    assert question.load is not None
+    assert question.load.target is not None
+    assert load is not None
+    assert load.slo is not None
+    choice = load.slo.choice
+    assert choice is not None
+    ways = [
+        way.with_slots(slots) for way in ways_of(question, question.load, tp=choice.tp)
+        for slots in range(1, way.replica.max_batch + 1, 3)
+    ]
+    limits = {(way.label, way.replica.max_batch): tpot_limit(way.replica, question.load.target) for way in ways}
+    assert load.slo.highest_rate is not None
+    assert load.slo.highest_rate >= max(limits.values()) / 1.025      # 1 % to tie, and one of what three counts skip
+    # nothing of the same drafter and D meets the target as far and carries more
+    more = [way for way in ways if way.label.endswith(f"D = {choice.draft_len}")]
+    more = [way for way in more if way.replica.max_batch > choice.max_batch]
+    assert not [way for way in more if limits[way.label, way.replica.max_batch] > load.slo.highest_rate * 1.01]
+
+
+def test_a_long_wait_for_a_slot_is_said() -> None:
+    crowd = load_of({"concurrency": 32, "input_tokens": 2000, "output_tokens": 500, "slo": {"tpot_ms": 25}}, **MOE)
+    assert crowd.slo is not None
+    assert crowd.slo.choice is not None
+    assert crowd.slo.choice.ttft_s is not None
+    assert crowd.slo.choice.ttft_s > 10
+    assert f"for a slot (TTFT {crowd.slo.choice.ttft_s:.3g} s on average)" in crowd.slo.finding
+    assert "for a slot" in load_of({"concurrency": 300, "max_batch": 16}).finding
+    few = load_of({"concurrency": 8, "slo": {"tpot_ms": 100}})
+    assert few.slo is not None
+    assert "for a slot" not in few.finding + few.slo.finding
+
+
+def test_each_way_is_listed_once(tmp_path: Path) -> None:
+    asked = config({"concurrency": 8, "slo": {"tpot_ms": 100}})
+    load = recommend(asked).load
+    assert load is not None
+    assert load.slo is not None
+    assert load.slo.choice in load.rows
+    assert load.listed[0] == load.slo.choice
+    assert len(load.listed) == len(load.rows)
+    (tmp_path / "cfg.yaml").write_text(json.dumps(asked), encoding="utf-8")
+    printed = CliRunner().invoke(app, ["recommend", "-m", str(tmp_path / "cfg.yaml")]).stdout
+    table = printed[printed.index("steady state") : printed.index("Batch by batch")]
+    assert table.count("eagle3 D =") == 1
+
+
+def test_unknown_acceptance_is_no_verdict(tmp_path: Path) -> None:
+    asked = config({"request_rate": 1.0}, drafters=[{"mechanism": "eagle3"}])
+    (tmp_path / "cfg.yaml").write_text(json.dumps(asked), encoding="utf-8")
+    printed = CliRunner().invoke(app, ["recommend", "-m", str(tmp_path / "cfg.yaml")]).stdout
+    assert printed.startswith("Acceptance unknown: no recommendation; without speculation under this load")
+    assert "Do not speculate" not in printed
+    load = recommend(asked).load
+    assert load is not None
+    assert load.finding.startswith("acceptance of eagle3 unknown; ")
+
+
 def test_nothing_fits() -> None:
-    with pytest.raises(SpecplanError, match="nothing is feasible: not one sequence"):
+    with pytest.raises(SpecplanError, match="nothing is feasible: not one sequence") as error:
         recommend(config({"request_rate": 1.0}, parallel={"tp": 1}, dtypes={"weights": "bf16"}))
+    # 70.6e9 parameters at 2 bytes
+    assert "weights 141.1 GB" in str(error.value)
+    assert str(error.value).endswith("; tp 2 fits; fp8 weights fit")

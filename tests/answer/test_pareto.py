@@ -106,3 +106,10 @@ def test_nothing_fits(tmp_path: Path) -> None:
     result = run(tmp_path, config=CONFIG | {"target": "llama-3.3-70b"})
     assert result.exit_code == 1
     assert "nothing is feasible" in result.stderr
+    assert result.stderr.endswith("; tp 2 fits; fp8 weights fit\n")        # 141 GB of weights, 80 GB a GPU
+
+
+def test_unknown_acceptance_is_no_verdict(tmp_path: Path) -> None:
+    said = run(tmp_path, config=CONFIG | {"drafters": [{"mechanism": "eagle3"}]}).stdout.splitlines()[0]
+    assert "acceptance of eagle3 unknown; off alone is priced" in said
+    assert "best" not in said

@@ -115,3 +115,52 @@ def test_a_seed_repeats_a_run() -> None:
         for seed in (1, 1, 2)
     ]
     assert runs[0] == runs[1] != runs[2]
+
+
+def brief(**changes: object) -> Replica:
+    """Answers of ten tokens after prompts that take as long as a step: prefill fills nearly all of the time."""
+    fields: dict[str, object] = {
+        "step_s": 0.012 + 0.00003 * np.arange(256), "emitted": 2.5, "emitted_variance": 1.5, "output_tokens": 10.0,
+        "prefill_s": 0.03,
+    }
+    return replica(**(fields | changes))
+
+
+@pytest.mark.parametrize("variation", [0.0, 1.0])
+def test_percentiles_of_brief_answers_rise_up_to_saturation(variation: float) -> None:
+    server = brief(output_variation=variation)
+    rates = np.linspace(0.05, 0.999, 30) * saturation_rate(server)
+    half, ninety, top = (steady_state(server, rates, level) for level in (50, 90, 99))
+    assert np.all(half.tpot_p50_s <= ninety.tpot_top_s)
+    assert np.all(ninety.tpot_top_s <= top.tpot_top_s)
+    for found in (half, ninety, top):
+        assert np.all(np.diff(found.tpot_top_s) > 0)
+    # no more than half of the requests can take twice the mean, and no one in a hundred less than it
+    assert np.all(top.tpot_p50_s < 2.0 * top.tpot_s)
+    assert np.all(top.tpot_top_s > top.tpot_s)
+
+
+@pytest.mark.parametrize("variation", [0.0, 1.0])
+@pytest.mark.parametrize("chunk_s", [np.inf, 0.06, 0.01])
+def test_percentiles_of_brief_answers_meet_simulation(chunk_s: float, variation: float) -> None:
+    survival = np.array([0.75, 0.5, 0.25])
+    variance = float((np.array([1, 3, 5]) @ survival) - survival.sum() ** 2)
+    server = brief(chunk_s=chunk_s, emitted_variance=variance, output_variation=variation)
+    for share in (0.3, 0.6, 0.8):
+        rate = share * saturation_rate(server)
+        requests = poisson_requests(server, rate, requests=6000, variation=variation, seed=4)
+        state = steady_state(server, rate, 99.0)
+        for level, closed in ((50.0, state.tpot_p50_s), (99.0, state.tpot_top_s)):
+            found = simulate(server, survival, requests, percentile=level, seed=4)
+            assert 0.5 < closed[0] / found.tpot_top_s < 2.0, (share, level)
+            assert state.tpot_s[0] == pytest.approx(found.tpot_s, rel=0.2)
+
+
+def test_as_many_requests_finish_as_come() -> None:
+    # steps as long with many sequences as with few: what a request takes does not depend on how many there are
+    server = brief(step_s=np.full(256, 0.012), output_variation=0.0)
+    rate = 0.5 * saturation_rate(server)
+    phi = rate * server.prefill_s
+    burst = server.prefill_s * phi / (1 - phi**2) * (1 - phi**server.steps)
+    decode_s = (server.steps * 0.012 + burst) / (1 - phi)
+    assert steady_state(server, rate).tpot_s == pytest.approx([decode_s / 9], rel=1e-6)
