@@ -133,7 +133,7 @@ def _predict(row: Row, gpu: str, users: list[int]) -> dict[int, float]:
     """TPOT in seconds by number of users."""
     model = PRESETS[row["model_path"]]
     quantised = row["gemm_quant_mode"] not in {"", "bfloat16"}
-    version = row["backend_version"]
+    version = row["backend_version"] if row["backend_version"][:1].isdigit() else ""     # some name a branch
     fields: dict[str, Any] = {
         "target": model, "gpu": gpu, "parallel": {"tp": int(row["tp_size"]), "ep": int(row["moe_ep_size"] or 1)},
         "dtypes": {"kv": "fp8" if quantised else "bf16"}, "drafters": [{"mechanism": "ngram"}],
