@@ -63,9 +63,12 @@ def provenance(plan: Plan) -> tuple[Provenance, ...]:
 OUTSIDE = "outside-fitted-range"
 
 
-def warnings(plan: Plan) -> tuple[Note, ...]:
-    """Everything that was assumed, extrapolated or is in doubt, each once; shapes that no fit saw in one line, last."""
-    found = tuple(dict.fromkeys(_warnings(plan)))
+def warnings(plan: Plan, draft_len: int | None = None) -> tuple[Note, ...]:
+    """Everything that was assumed, extrapolated or is in doubt, each once; shapes that no fit saw in one line, last.
+
+    `draft_len` is the one asked about; None: those that the plan chooses.
+    """
+    found = tuple(dict.fromkeys(_warnings(plan, draft_len)))
     return (*(note for note in found if note.code != OUTSIDE), *_joined([n for n in found if n.code == OUTSIDE]))
 
 
@@ -80,11 +83,11 @@ def _joined(outside: Sequence[Note]) -> tuple[Note, ...]:
     return (Note(OUTSIDE, f"priced outside the shapes of their fits: {told}"),)
 
 
-def _warnings(plan: Plan) -> Iterator[Note]:
+def _warnings(plan: Plan, draft_len: int | None) -> Iterator[Note]:
     question = plan.question
     yield from question.notes
     longest = 1 + max((max(option.draft_lens) for option in question.options), default=0)
-    tokens, chosen = _chosen(plan)
+    tokens, chosen = _chosen(plan, draft_len)
     shapes = shape_notes(question.target, question.deployment, longest)
     yield from (note for note in shapes if note.code != OUTSIDE)
     for used in kernels_used(question.target, question.deployment):
@@ -109,14 +112,16 @@ def _warnings(plan: Plan) -> Iterator[Note]:
     yield from _memory(plan)
 
 
-def _chosen(plan: Plan) -> tuple[int, int]:
+def _chosen(plan: Plan, draft_len: int | None) -> tuple[int, int]:
     """Most tokens of a pass, and most of one sequence, that the answer rests on: plain decoding and the options chosen.
 
-    Where acceptance is not known, every draft length is weighed.
+    Where acceptance is not known, or one length serves all batches of a load, every draft length is weighed.
     """
+    if draft_len is not None:
+        return max(plan.question.batch) * (1 + draft_len), 1 + draft_len
     question = plan.question
-    unknown = any(option.acceptance is None for option in question.options)
-    every = max((max(option.draft_lens) for option in question.options), default=0) if unknown else 0
+    weighed = question.load is not None or any(option.acceptance is None for option in question.options)
+    every = max((max(option.draft_lens) for option in question.options), default=0) if weighed else 0
     tokens, longest = 1, 1
     for b, batch in enumerate(question.batch):
         for s in range(len(question.context_tokens)):

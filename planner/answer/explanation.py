@@ -123,7 +123,7 @@ def explain_question(
         step_s=step,
         ops=tuple(_op_lines(plan, value, row, step)),
         sweep=tuple(_sweep(plan, value, batch)),
-        warnings=warnings(plan),
+        warnings=warnings(plan, draft_len),
     )
 
 

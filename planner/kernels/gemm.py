@@ -11,7 +11,7 @@ from specplan.planner.fact import fact
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
-SMALL_ROWS = 16     # to here another kernel of the same libraries runs, flat in M
+SMALL_ROWS = 16     # to here the public tables are flat in M: another kernel of the same libraries
 CLUSTER_ROWS = 128  # beyond, tiles come in clusters of two along M (CUTLASS: ClusterShape 2x1x1 of 128-row tiles)
 COPIES_IN_L2 = 6    # the tables rotate six weight copies; only smaller weights stay in L2 there
 

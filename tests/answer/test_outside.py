@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import specplan
+from specplan.planner.answer import explain
 from specplan.planner.answer.types import Answer
 from specplan.planner.messages import Note
 
@@ -41,6 +42,13 @@ def test_draft_lengths_that_nobody_picks_do_not_warn(tmp_path: Path) -> None:
     chosen = found.recommendation.draft_len or 0
     assert 128 * (1 + chosen) <= 1024
     assert not [note for note in outside(found) if "rows" in note.message]
+
+
+def test_an_explained_draft_length_warns_even_if_nobody_would_pick_it(tmp_path: Path) -> None:
+    answer(tmp_path, "llama-3.1-8b", "h200-sxm", "{batch: [128], context_tokens: [1000]}")
+    said = [explain(str(tmp_path / "cfg.yaml"), mechanism="eagle3", draft_len=draft_len).warnings
+            for draft_len in (3, 12)]
+    assert ["rows 128 to 1664" in " ".join(note.message for note in notes) for notes in said] == [False, True]
 
 
 def test_experts_of_a_shape_that_no_table_holds_are_named(tmp_path: Path) -> None:
