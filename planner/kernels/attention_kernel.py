@@ -108,6 +108,11 @@ def walk_tile_rows(kernel: AttentionKernel, rows: Array) -> Array:
     return np.where(rows > kernel.tile_rows, 64.0, float(kernel.tile_rows))
 
 
+def fill_slots(slots: int, tasks: Array, blocks: Array, min_blocks: int) -> Array:
+    """Splits that give every CTA slot one CTA of at least `min_blocks` KV blocks; 1 where tasks fill the slots."""
+    return np.maximum(np.floor(np.minimum(slots / tasks, blocks / min_blocks)), 1.0)
+
+
 def kv_splits(kernel: AttentionKernel, tasks: Array, context: Array, query_len: Array) -> Array:
     """KV splits; 1 where the kernel does not split. Three rules: static waves, FA3's at run time, filled slots.
 
@@ -123,7 +128,7 @@ def kv_splits(kernel: AttentionKernel, tasks: Array, context: Array, query_len: 
     if kernel.split_margin > 0:
         splits = ceil_div(blocks, np.ceil(kernel.split_margin * blocks * tasks / slots))
     elif kernel.split_min_blocks > 0:
-        splits = np.maximum(np.floor(np.minimum(slots / tasks, blocks / kernel.split_min_blocks)), 1.0)
+        splits = fill_slots(slots, tasks, blocks, kernel.split_min_blocks)
     else:
         table = _split_table(slots, kernel.split_cap)
         busy = np.minimum(np.rint(tasks), table.shape[0] - 1).astype(np.intp)

@@ -6,6 +6,7 @@ import numpy as np
 
 from specplan.planner.arrays import ArrayLike, ceil_div, pnorm
 from specplan.planner.fact import fact
+from specplan.planner.kernels.attention_kernel import fill_slots
 from specplan.planner.kernels.timing import Evidence, KernelTime
 from specplan.planner.messages import Note
 
@@ -70,8 +71,7 @@ def mla_time(
     tensor = 2.0 * b * tiles * HEAD_TILE * s * width / kernel.mma_flop_per_s
     blocks, splits, ctas, cta_rows = ceil_div(s, BLOCK_TOKENS), np.ones_like(s), b, rows
     if kernel.split_min_blocks > 0:
-        splits = np.floor(np.minimum(kernel.sms / (b * tiles), blocks / kernel.split_min_blocks))
-        splits = np.maximum(splits, 1.0)
+        splits = fill_slots(kernel.sms, b * tiles, blocks, kernel.split_min_blocks)
         ctas, cta_rows = b * tiles * splits, rows / tiles
     walk = ceil_div(ctas, kernel.sms) * (ceil_div(blocks, splits) * kernel.block_s + cta_rows * kernel.row_s)
     walk = walk + np.where(splits > 1, kernel.combine_s + kernel.split_s * splits * tiles, 0.0)
